@@ -40,4 +40,7 @@ type Barrier struct {
 	Savepoint  bool
 	// At is when the coordinator began the checkpoint, in nanoseconds since 1970.
 	At int64
+	// Target is the URI of the directory that the checkpoint's files go to; empty:
+	// they stay in memory.
+	Target string
 }

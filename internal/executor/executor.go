@@ -1,0 +1,76 @@
+// Package executor is where the engine's work runs and what time it is there:
+// goroutines and the clock in production, a seeded scheduler in the simulation.
+package executor
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Progress is what one step of a loop came to.
+type Progress int
+
+const (
+	Worked Progress = iota // there may be more to do at once
+	Idle                   // nothing to do until somebody wakes the loop
+	Closed                 // the loop is over
+)
+
+// An Executor runs whatever the engine doesn't do on the caller's goroutine.
+// Nothing else in the engine starts goroutines, sleeps, or asks for the time.
+type Executor interface {
+	Now() time.Time
+	// After runs f once, d from now, unless it is cancelled first.
+	After(d time.Duration, f func()) (cancel func())
+	// Go runs work beside the caller. The name says what it is ("persist",
+	// "store", "commit"), so that the simulation can make it fail there.
+	Go(name string, work func())
+	// Loop calls step again and again, one call at a time, until it says Closed;
+	// after Idle it waits for wake, which may be called from anywhere, also while
+	// a step runs, and is never lost.
+	Loop(name string, step func() Progress) (wake func())
+}
+
+// Real runs work in goroutines, in real time.
+type Real struct{}
+
+// Now implements Executor.
+func (Real) Now() time.Time { return time.Now() }
+
+// After implements Executor.
+func (Real) After(d time.Duration, f func()) (cancel func()) {
+	t := time.AfterFunc(d, f)
+	return func() { t.Stop() }
+}
+
+// Go implements Executor.
+func (Real) Go(_ string, work func()) { go work() }
+
+// Loop implements Executor. It yields between steps, since Go would let a busy
+// loop run for 10 ms before another gets its turn.
+func (Real) Loop(_ string, step func() Progress) (wake func()) {
+	bell := make(chan struct{}, 1)
+	var rung atomic.Bool
+	go func() {
+		for {
+			rung.Store(false)
+			switch step() {
+			case Worked:
+				runtime.Gosched()
+			case Idle:
+				<-bell
+			case Closed:
+				return
+			}
+		}
+	}()
+	return func() {
+		if !rung.Swap(true) {
+			select {
+			case bell <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
