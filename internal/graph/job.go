@@ -1,0 +1,179 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+)
+
+// JobGraph is the job as tasks: chains of operators that run in one goroutine,
+// and the edges between them.
+type JobGraph struct {
+	Tasks []Task     // in topological order
+	Edges []TaskEdge // in the order of the stream graph
+}
+
+// A Task is a chain of operators. It is a tree: records enter at its head,
+// Operators[0], and every other operator is fed by one before it.
+type Task struct {
+	ID             ID     // the head's
+	Name           string // such as "Source: lines -> split"
+	Parallelism    int
+	MaxParallelism int
+	Operators      []Operator // in topological order
+	In             []int      // indices of edges, all of which lead to the head
+}
+
+// An Operator is a node of the stream graph in its task.
+type Operator struct {
+	ID             ID
+	UID            string // empty where the id was generated
+	Name           string
+	Node           int // its index in the stream graph
+	Kind           Kind
+	Keyed          bool
+	Bounded        bool
+	Parallelism    int
+	MaxParallelism int
+	Derived        bool   // MaxParallelism wasn't set; that of restored state takes its place
+	Chained        []Link // to the operators that it calls
+	Out            []int  // indices of edges that lead to other tasks
+}
+
+// A Link is an edge within a chain.
+type Link struct {
+	To   int // index of the operator in its task
+	Side string
+	Edge int // index of the edge in the stream graph
+}
+
+// A TaskEdge carries records from one task to another. The key group of a record
+// on a Hash edge is one of the receiver's MaxParallelism.
+type TaskEdge struct {
+	From, To  int // indices of tasks
+	Operator  int // index of the sending operator in From
+	Input     int // which input of the head of To
+	Side      string
+	Partition Partition
+	Edge      int // index of the edge in the stream graph
+}
+
+// chainable reports whether the ends of e may run in one task.
+func (p *plan) chainable(e Edge) bool {
+	from, to := p.Nodes[e.From], p.Nodes[e.To]
+	return p.chaining && from.Chaining != ChainNever && to.Chaining == ChainAlways &&
+		e.Partition == Forward && from.Parallelism == to.Parallelism && len(p.in[e.To]) == 1 &&
+		agree(from.MaxParallelism, to.MaxParallelism)
+}
+
+// agree reports whether two max parallelisms, 0 meaning any, fit in one task.
+func agree(a, b int) bool { return a == 0 || b == 0 || a == b }
+
+// job cuts the graph into tasks. A node joins the task of its input where it may,
+// and else becomes the head of its own. As only heads have more than one input,
+// an edge lies within a task exactly when it doesn't lead to a head.
+func (p *plan) job(ids []ID) *JobGraph {
+	var (
+		g     = &JobGraph{}
+		tasks = make([]int, len(p.Nodes)) // index of each node's task
+		at    = make([]int, len(p.Nodes)) // and of the operator in it
+	)
+	for _, node := range p.order {
+		n := p.Nodes[node]
+		i, joins := p.host(node, tasks, g)
+		if !joins {
+			i = len(g.Tasks)
+			g.Tasks = append(g.Tasks, Task{ID: ids[node], Parallelism: n.Parallelism})
+		}
+		t := &g.Tasks[i]
+		t.MaxParallelism = max(t.MaxParallelism, n.MaxParallelism)
+		tasks[node], at[node] = i, len(t.Operators)
+		t.Operators = append(t.Operators, Operator{
+			ID: ids[node], UID: n.UID, Name: n.Name, Node: node, Kind: n.Kind, Keyed: n.Keyed, Bounded: n.Bounded,
+			Parallelism: n.Parallelism, Derived: n.MaxParallelism == 0,
+		})
+	}
+	for i, e := range p.Edges {
+		from, to := &g.Tasks[tasks[e.From]], &g.Tasks[tasks[e.To]]
+		sender := &from.Operators[at[e.From]]
+		if at[e.To] > 0 {
+			sender.Chained = append(sender.Chained, Link{To: at[e.To], Side: e.Side, Edge: i})
+			continue
+		}
+		sender.Out = append(sender.Out, len(g.Edges))
+		to.In = append(to.In, len(g.Edges))
+		g.Edges = append(g.Edges, TaskEdge{
+			From: tasks[e.From], To: tasks[e.To], Operator: at[e.From],
+			Input: e.Input, Side: e.Side, Partition: e.Partition, Edge: i,
+		})
+	}
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if t.MaxParallelism == 0 {
+			t.MaxParallelism = derive(t.Parallelism)
+		}
+		for j := range t.Operators {
+			t.Operators[j].MaxParallelism = t.MaxParallelism
+		}
+		t.Name = p.chain(t, 0)
+	}
+	return g
+}
+
+// host returns the task that node joins, if there is one.
+func (p *plan) host(node int, tasks []int, g *JobGraph) (task int, joins bool) {
+	if len(p.in[node]) != 1 {
+		return 0, false
+	}
+	e := p.Edges[p.in[node][0]]
+	task = tasks[e.From]
+	return task, p.chainable(e) && agree(g.Tasks[task].MaxParallelism, p.Nodes[node].MaxParallelism)
+}
+
+// chain names the part of a task that begins with an operator.
+func (p *plan) chain(t *Task, operator int) string {
+	var next []string
+	for _, l := range t.Operators[operator].Chained {
+		next = append(next, p.chain(t, l.To))
+	}
+	name := p.Nodes[t.Operators[operator].Node].title()
+	switch len(next) {
+	case 0:
+		return name
+	case 1:
+		return name + " -> " + next[0]
+	}
+	return name + " -> (" + strings.Join(next, ", ") + ")"
+}
+
+// Task returns the task of the given id, nil if there is none.
+func (g *JobGraph) Task(id ID) *Task {
+	for i := range g.Tasks {
+		if g.Tasks[i].ID == id {
+			return &g.Tasks[i]
+		}
+	}
+	return nil
+}
+
+// Subtasks returns all subtasks, task by task.
+func (g *JobGraph) Subtasks() (all []Subtask) {
+	for _, t := range g.Tasks {
+		for i := range t.Parallelism {
+			all = append(all, Subtask{t.ID, i})
+		}
+	}
+	return all
+}
+
+// String returns a line for each task.
+func (g *JobGraph) String() string {
+	var b strings.Builder
+	for i, t := range g.Tasks {
+		fmt.Fprintf(&b, "%d. %s  p=%d max=%d", i+1, t.Name, t.Parallelism, t.MaxParallelism)
+		for _, e := range t.In {
+			fmt.Fprintf(&b, "  <- %d %s", g.Edges[e].From+1, g.Edges[e].Partition)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

@@ -1,0 +1,107 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+)
+
+// StreamGraph is the job as the user wrote it.
+type StreamGraph struct {
+	Nodes []Node // in the order in which the user wrote them
+	Edges []Edge // so too
+}
+
+// A Node is an operator that the user wrote. A zero field leaves the choice to
+// the job's defaults.
+type Node struct {
+	UID            string // empty: the id is generated
+	Name           string // empty: the uid
+	Kind           Kind
+	Keyed          bool // has a key, and so key groups
+	Bounded        bool // a source that ends
+	Parallelism    int
+	MaxParallelism int
+	Chaining       Chaining
+	Where          string // file and line of the user's call
+}
+
+// An Edge carries records from one node to another. Several edges into the same
+// input are a union.
+type Edge struct {
+	From, To  int    // indices of nodes
+	Input     int    // which input of To, from 0
+	Side      string // the tag of a side output, empty for the main one
+	Partition Partition
+}
+
+// Kind says where in a stream a node stands.
+type Kind int
+
+// Kinds of nodes.
+const (
+	Transform Kind = iota // has inputs and may have outputs
+	Source                // has no input
+	Sink                  // has no output
+)
+
+func (k Kind) String() string { return [...]string{"operator", "source", "sink"}[k] }
+
+// Chaining says whether a node may run in one task with its neighbours.
+type Chaining int
+
+// Ways of chaining.
+const (
+	ChainAlways Chaining = iota // with its input and its outputs
+	ChainHead                   // with its outputs only: a chain starts here
+	ChainNever                  // with nobody
+)
+
+// Partition says which subtask of the receiver gets a record.
+type Partition int
+
+// Partitions. Their numbers are written nowhere.
+const (
+	Auto      Partition = iota // Forward between equal parallelisms, else Rebalance
+	Forward                    // the one with the sender's index
+	Hash                       // the one that owns the record's key
+	Rebalance                  // one after the other
+	Shuffle                    // any
+)
+
+func (p Partition) String() string {
+	return [...]string{"auto", "forward", "hash", "rebalance", "shuffle"}[p]
+}
+
+// String returns a line for each node.
+func (s StreamGraph) String() string {
+	var b strings.Builder
+	for i, n := range s.Nodes {
+		fmt.Fprintf(&b, "%d. %s", i+1, n.title())
+		for _, e := range s.Edges {
+			if e.To == i {
+				fmt.Fprintf(&b, "  <- %d %s", e.From+1, e.Partition)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// title is the node's name with its kind, as Flink shows it.
+func (n Node) title() string {
+	switch n.Kind {
+	case Source:
+		return "Source: " + n.Name
+	case Sink:
+		return "Sink: " + n.Name
+	}
+	return n.Name
+}
+
+// place names the node and where it was written, for messages.
+func (n Node) place() string {
+	if n.Where == "" {
+		return fmt.Sprintf("%q", n.Name)
+	}
+	return fmt.Sprintf("%q at %s", n.Name, n.Where)
+}
