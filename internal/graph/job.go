@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -18,7 +19,7 @@ type Task struct {
 	ID             ID     // the head's
 	Name           string // such as "Source: lines -> split"
 	Parallelism    int
-	MaxParallelism int
+	MaxParallelism int        // the head's, which alone can be keyed
 	Operators      []Operator // in topological order
 	In             []int      // indices of edges, all of which lead to the head
 }
@@ -34,7 +35,7 @@ type Operator struct {
 	Bounded        bool
 	Parallelism    int
 	MaxParallelism int
-	Derived        bool   // MaxParallelism wasn't set; that of restored state takes its place
+	Derived        bool   // MaxParallelism wasn't set for it
 	Chained        []Link // to the operators that it calls
 	Out            []int  // indices of edges that lead to other tasks
 }
@@ -143,6 +144,29 @@ func (p *plan) chain(t *Task, operator int) string {
 		return name + " -> " + next[0]
 	}
 	return name + " -> (" + strings.Join(next, ", ") + ")"
+}
+
+// Adopt takes over the max parallelisms under which operators have saved their
+// keyed state. One that is derived gives way; one that was set otherwise, or a
+// parallelism above the saved one, is a mistake. Nothing else binds an operator
+// to its past: without a key there are no key groups.
+func (g *JobGraph) Adopt(saved map[ID]int) error {
+	var mistakes []error
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		head := &t.Operators[0]
+		was, restored := saved[head.ID]
+		switch {
+		case !restored || !head.Keyed || was == head.MaxParallelism:
+		case !head.Derived:
+			mistakes = append(mistakes, fmt.Errorf("max parallelism of %q: it is set to %d, and its state was saved with %d", head.Name, head.MaxParallelism, was))
+		case head.Parallelism > was:
+			mistakes = append(mistakes, fmt.Errorf("parallelism of %q: %d exceeds %d, the max parallelism of its saved state", head.Name, head.Parallelism, was))
+		default:
+			head.MaxParallelism, t.MaxParallelism = was, was
+		}
+	}
+	return errors.Join(mistakes...)
 }
 
 // Task returns the task of the given id, nil if there is none.

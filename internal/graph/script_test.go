@@ -16,10 +16,11 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata pr
 // an operator a line, then a line of dashes, and what comes of it: tasks,
 // warnings, mistakes. An operator is
 //
-//	source|sink|<verb> <uid or -> [after <uid>[/<side>][:<partition>],...] [as <label>] [p=N] [max=N] [head|never]
+//	source|sink|<verb> <uid or -> [after <uid>[/<side>][:<partition>],...] [as <label>] [p=N] [max=N] [head|never] [keyed]
 //
-// A line "defaults" sets what holds for the whole job, "show" asks for more than
-// the tasks: the stream graph, the operators' ids, the channels.
+// A line "defaults" sets what holds for the whole job, "saved" gives a max
+// parallelism to adopt, and "show" asks for more than the tasks: the stream graph,
+// the operators' ids, the channels.
 func TestScripts(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	for _, file := range files {
@@ -56,11 +57,12 @@ func run(t *testing.T, script string) string {
 type job struct {
 	StreamGraph
 	Defaults
-	show string
+	saved map[ID]int
+	show  string
 }
 
 func parse(t *testing.T, text string) job {
-	j := job{Defaults: Defaults{Parallelism: 1, Chaining: true, AutoUIDs: true}}
+	j := job{Defaults: Defaults{Parallelism: 1, Chaining: true, AutoUIDs: true}, saved: map[ID]int{}}
 	labels := map[string]int{}
 	var after [][]string
 	line := 0
@@ -73,6 +75,10 @@ func parse(t *testing.T, text string) job {
 		switch words[0] {
 		case "defaults":
 			j.defaults(t, words[1:])
+			continue
+		case "saved":
+			uid, m, _ := strings.Cut(words[1], "=")
+			j.saved[hash([]byte(uid))] = number(t, m)
 			continue
 		case "show":
 			j.show = words[1]
@@ -104,6 +110,8 @@ func parse(t *testing.T, text string) job {
 				n.Chaining = ChainHead
 			case "never":
 				n.Chaining = ChainNever
+			case "keyed":
+				n.Keyed = true
 			default:
 				t.Fatalf("unknown word %q in %q", w[0], s)
 			}
@@ -157,6 +165,9 @@ func (j job) lines() (out []string) {
 	g, warnings, err := Build(j.StreamGraph, j.Defaults)
 	for _, w := range warnings {
 		out = append(out, "warning: "+w)
+	}
+	if err == nil {
+		err = g.Adopt(j.saved)
 	}
 	if err != nil {
 		for _, e := range strings.Split(err.Error(), "\n") {
