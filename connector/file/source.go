@@ -1,0 +1,159 @@
+// Package file reads the lines of files as a source, and writes files that hold
+// each record exactly once as a sink.
+package file
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/filesystem"
+)
+
+// A Source reads the lines of a file, or of all regular files below a
+// directory, as they were listed when the job began: what appears or is
+// appended later isn't read. A line is what bufio.ScanLines gives, of any
+// encoding and without its end, "\n" or "\r\n". Records have no times.
+//
+// Neighbouring lines share memory. Who keeps a small piece of a line for long
+// keeps a block of the file with it, unless it is copied with strings.Clone.
+type Source struct {
+	// Path is a file or a directory; both may be links. Links below the
+	// directory are not followed.
+	Path string
+	// Match, if not empty, is a pattern as for path.Match, such as "*.go": of a
+	// directory only files whose names match it are read.
+	Match string
+	// Rate limits how many lines all readers together read in a second. It is
+	// divided evenly, so that a reader without work leaves its part unused.
+	// 0 means no limit.
+	Rate int
+	// SplitBytes is the size above which a file is read in several parts. 0 means
+	// 64 MiB.
+	SplitBytes int64
+	// LineBytes is the size above which a line is an error. 0 means 1 GiB.
+	LineBytes int
+	// FileSystems are those that Path may name; nil means local files.
+	FileSystems filesystem.Set
+}
+
+// Lines returns a source of the lines of a file, or of all files below a
+// directory.
+func Lines(path string) Source { return Source{Path: path} }
+
+// A Split is a range of a file, and how far it has been read. It owns the lines
+// that begin in the range; the last of them may end behind it.
+type Split struct {
+	Path       string
+	Start, End int64
+	Next       int64 // where the next line begins; Start until the first one has been looked for
+	Size       int64 // of the file when it was listed: what comes later isn't read
+}
+
+// Bounded implements connector.Bounded.
+func (s Source) Bounded() bool { return true }
+
+// Enumerate implements connector.Source. It lists everything before it hands out
+// anything.
+func (s Source) Enumerate(ctx context.Context, e connector.Enumeration[Split]) error {
+	splits, err := s.list(ctx)
+	if err != nil {
+		return err
+	}
+	if len(splits) == 0 {
+		e.Log().Warn("there is nothing to read", "path", s.Path, "match", s.Match)
+	}
+	e.Assign(splits...)
+	e.Done()
+	return nil
+}
+
+// Open implements connector.Source.
+func (s Source) Open(_ context.Context, r connector.Reading) (connector.Reader[string, Split], error) {
+	files, _, err := resolve(s.FileSystems, s.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open source %q: %w", s.Path, err)
+	}
+	lines := newReader(files, s.LineBytes)
+	if s.Rate > 0 {
+		return &paced{reader: lines, rate: float64(s.Rate) / float64(r.Parallelism())}, nil
+	}
+	return lines, nil
+}
+
+func (s Source) list(ctx context.Context) ([]Split, error) {
+	if _, err := path.Match(s.Match, ""); err != nil {
+		return nil, fmt.Errorf("match files with %q: %w", s.Match, err)
+	}
+	files, root, err := resolve(s.FileSystems, s.Path)
+	if err != nil {
+		return nil, fmt.Errorf("list %q: %w", s.Path, err)
+	}
+	l := listing{Source: s, files: files}
+	at, err := files.Stat(root)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("list %q: %w", s.Path, err)
+	case at.Regular:
+		l.add(root, at.Size)
+	case at.Dir:
+		err = l.walk(ctx, root)
+	default:
+		err = fmt.Errorf("list %q: it is neither a file nor a directory", s.Path)
+	}
+	return l.splits, err
+}
+
+// A listing collects the splits of all files below a directory.
+type listing struct {
+	Source
+	files  filesystem.FileSystem
+	splits []Split
+}
+
+// walk goes through dir in the order of names, into each directory when it is
+// its turn.
+func (l *listing) walk(ctx context.Context, dir string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := l.files.List(dir)
+	if err != nil {
+		return fmt.Errorf("list %q: %w", dir, err)
+	}
+	for _, e := range entries {
+		switch name := path.Join(dir, e.Name); {
+		case e.Dir:
+			if err := l.walk(ctx, name); err != nil {
+				return err
+			}
+		case e.Regular && l.matches(e.Name):
+			l.add(name, e.Size)
+		}
+	}
+	return nil
+}
+
+func (l *listing) matches(name string) bool {
+	ok, _ := path.Match(l.Match, name) // the pattern was checked before
+	return ok || l.Match == ""
+}
+
+// add cuts a file into splits of about equal size. An empty file has none.
+func (l *listing) add(name string, size int64) {
+	most := l.SplitBytes
+	if most <= 0 {
+		most = 64 << 20
+	}
+	for n, i := (size+most-1)/most, int64(0); i < n; i++ {
+		start, end := cut(size, i, n), cut(size, i+1, n)
+		l.splits = append(l.splits, Split{Path: name, Start: start, End: end, Next: start, Size: size})
+	}
+}
+
+// cut is where part i of n of a file begins.
+func cut(size, i, n int64) int64 { return size/n*i + min(i, size%n) }
+
+var _ connector.Source[string, Split] = Source{}
+var _ connector.Bounded = Source{}
