@@ -39,7 +39,7 @@ func Build(s StreamGraph, d Defaults) (*JobGraph, []string, error) {
 	if len(mistakes) > 0 {
 		return nil, warnings, errors.Join(mistakes...)
 	}
-	return p.job(ids), warnings, nil
+	return p.cut(ids), warnings, nil
 }
 
 // plan is a stream graph on its way to a job graph: every name, parallelism and
@@ -148,7 +148,7 @@ func (p *plan) mistakes() (errs []error) {
 		for _, node := range slices.Backward(p.cycle) {
 			places = append(places, p.Nodes[node].place())
 		}
-		wrong("operators feed each other in a circle: %s", strings.Join(places, ", "))
+		wrong("operators feed each other in a circle: %s", strings.Join(places, " -> "))
 	}
 	return errs
 }

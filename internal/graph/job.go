@@ -58,94 +58,6 @@ type TaskEdge struct {
 	Edge      int // index of the edge in the stream graph
 }
 
-// chainable reports whether the ends of e may run in one task.
-func (p *plan) chainable(e Edge) bool {
-	from, to := p.Nodes[e.From], p.Nodes[e.To]
-	return p.chaining && from.Chaining != ChainNever && to.Chaining == ChainAlways &&
-		e.Partition == Forward && from.Parallelism == to.Parallelism && len(p.in[e.To]) == 1 &&
-		agree(from.MaxParallelism, to.MaxParallelism)
-}
-
-// agree reports whether two max parallelisms, 0 meaning any, fit in one task.
-func agree(a, b int) bool { return a == 0 || b == 0 || a == b }
-
-// job cuts the graph into tasks. A node joins the task of its input where it may,
-// and else becomes the head of its own. As only heads have more than one input,
-// an edge lies within a task exactly when it doesn't lead to a head.
-func (p *plan) job(ids []ID) *JobGraph {
-	var (
-		g     = &JobGraph{}
-		tasks = make([]int, len(p.Nodes)) // index of each node's task
-		at    = make([]int, len(p.Nodes)) // and of the operator in it
-	)
-	for _, node := range p.order {
-		n := p.Nodes[node]
-		i, joins := p.host(node, tasks, g)
-		if !joins {
-			i = len(g.Tasks)
-			g.Tasks = append(g.Tasks, Task{ID: ids[node], Parallelism: n.Parallelism})
-		}
-		t := &g.Tasks[i]
-		t.MaxParallelism = max(t.MaxParallelism, n.MaxParallelism)
-		tasks[node], at[node] = i, len(t.Operators)
-		t.Operators = append(t.Operators, Operator{
-			ID: ids[node], UID: n.UID, Name: n.Name, Node: node, Kind: n.Kind, Keyed: n.Keyed, Bounded: n.Bounded,
-			Parallelism: n.Parallelism, Derived: n.MaxParallelism == 0,
-		})
-	}
-	for i, e := range p.Edges {
-		from, to := &g.Tasks[tasks[e.From]], &g.Tasks[tasks[e.To]]
-		sender := &from.Operators[at[e.From]]
-		if at[e.To] > 0 {
-			sender.Chained = append(sender.Chained, Link{To: at[e.To], Side: e.Side, Edge: i})
-			continue
-		}
-		sender.Out = append(sender.Out, len(g.Edges))
-		to.In = append(to.In, len(g.Edges))
-		g.Edges = append(g.Edges, TaskEdge{
-			From: tasks[e.From], To: tasks[e.To], Operator: at[e.From],
-			Input: e.Input, Side: e.Side, Partition: e.Partition, Edge: i,
-		})
-	}
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
-		if t.MaxParallelism == 0 {
-			t.MaxParallelism = derive(t.Parallelism)
-		}
-		for j := range t.Operators {
-			t.Operators[j].MaxParallelism = t.MaxParallelism
-		}
-		t.Name = p.chain(t, 0)
-	}
-	return g
-}
-
-// host returns the task that node joins, if there is one.
-func (p *plan) host(node int, tasks []int, g *JobGraph) (task int, joins bool) {
-	if len(p.in[node]) != 1 {
-		return 0, false
-	}
-	e := p.Edges[p.in[node][0]]
-	task = tasks[e.From]
-	return task, p.chainable(e) && agree(g.Tasks[task].MaxParallelism, p.Nodes[node].MaxParallelism)
-}
-
-// chain names the part of a task that begins with an operator.
-func (p *plan) chain(t *Task, operator int) string {
-	var next []string
-	for _, l := range t.Operators[operator].Chained {
-		next = append(next, p.chain(t, l.To))
-	}
-	name := p.Nodes[t.Operators[operator].Node].title()
-	switch len(next) {
-	case 0:
-		return name
-	case 1:
-		return name + " -> " + next[0]
-	}
-	return name + " -> (" + strings.Join(next, ", ") + ")"
-}
-
 // Adopt takes over the max parallelisms under which operators have saved their
 // keyed state. One that is derived gives way; one that was set otherwise, or a
 // parallelism above the saved one, is a mistake. Nothing else binds an operator
@@ -169,7 +81,7 @@ func (g *JobGraph) Adopt(saved map[ID]int) error {
 	return errors.Join(mistakes...)
 }
 
-// Task returns the task of the given id, nil if there is none.
+// Task returns the task with the given id, nil if there is none.
 func (g *JobGraph) Task(id ID) *Task {
 	for i := range g.Tasks {
 		if g.Tasks[i].ID == id {
@@ -189,7 +101,7 @@ func (g *JobGraph) Subtasks() (all []Subtask) {
 	return all
 }
 
-// String returns a line for each task.
+// String returns a line for each task, with where its records come from.
 func (g *JobGraph) String() string {
 	var b strings.Builder
 	for i, t := range g.Tasks {

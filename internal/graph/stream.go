@@ -72,11 +72,18 @@ func (p Partition) String() string {
 	return [...]string{"auto", "forward", "hash", "rebalance", "shuffle"}[p]
 }
 
-// String returns a line for each node.
+// String returns a line for each node, with what was set and where its records
+// come from.
 func (s StreamGraph) String() string {
 	var b strings.Builder
 	for i, n := range s.Nodes {
 		fmt.Fprintf(&b, "%d. %s", i+1, n.title())
+		if n.Parallelism != 0 {
+			fmt.Fprintf(&b, "  p=%d", n.Parallelism)
+		}
+		if n.MaxParallelism != 0 {
+			fmt.Fprintf(&b, "  max=%d", n.MaxParallelism)
+		}
 		for _, e := range s.Edges {
 			if e.To == i {
 				fmt.Fprintf(&b, "  <- %d %s", e.From+1, e.Partition)
