@@ -1,0 +1,429 @@
+// Package checkpoint decides when checkpoints start, when they are complete,
+// and which to keep.
+//
+// The Coordinator is a state machine without clock, goroutine, or storage:
+// something happened, so do this. Its driver has the clock and carries out what
+// it says.
+//
+//	          due                Enumerated           last Ack          Stored              Committed
+//	(nothing) ───► enumerating ────────────► waiting ─────────► storing ──────► committing ──────────► complete
+//	                    │                       │                  │                                      │ Retained newer ones
+//	                    └───────────────────────┴──────────────────┴─────────► discarded ◄────────────────┘
+//	                           timeout, Decline, Failed, Stopped
+//
+// When the input of all subtasks has ended, one more checkpoint is taken, the
+// final one; once it is committed the job has finished.
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/record"
+)
+
+// Policy is when to take checkpoints and how long to keep them.
+type Policy struct {
+	Interval   time.Duration // from the start of one to the start of the next; 0: only the final one
+	MinPause   time.Duration // from the end of one, however it ended, to the start of the next
+	Timeout    time.Duration // from the start of one until it is stored
+	Concurrent int           // how many may be pending at once; with a pause between them, it is one
+	Retained   int           // how many complete ones to keep
+	Tolerable  int           // how many may fail in a row before the attempt does
+}
+
+// Coordinator decides for one job, through all attempts to run it in one process.
+//
+// Invariants:
+//   - checkpoint numbers only rise, over attempts as well;
+//   - a checkpoint is stored only once every subtask of its attempt, which still
+//     runs, has acknowledged it;
+//   - when n is stored, no older checkpoint is pending;
+//   - commits come one at a time and in the order of numbers; subtasks hear that
+//     a checkpoint is complete, and forget what was pending in it, only after
+//     its commit: no later checkpoint lacks what isn't committed yet;
+//   - a complete checkpoint is discarded only after a newer one was stored;
+//   - whatever was written for a checkpoint that isn't kept is discarded or
+//     released, once, however late the subtask says so; but nothing is deleted
+//     while the outcome of storing it is open, or when it remains unknown;
+//   - the final checkpoint began after the last subtask's input had ended;
+//   - nothing comes after Finish. What is still in flight then is deleted with
+//     the job's directory, or stays with it.
+type Coordinator struct {
+	policy Policy
+	number uint64   // of the newest checkpoint
+	kept   []uint64 // complete, the next to go first
+
+	// The running attempt; zero, and its slices and maps empty, when none runs.
+	attempt    graph.Attempt
+	subtasks   []graph.Subtask
+	open       map[graph.Subtask]bool // whose input hasn't ended
+	pending    []*pending             // oldest first
+	due        time.Time              // when the next periodic one may begin at the earliest
+	failures   int                    // in a row
+	stored     uint64                 // the newest one stored and not committed, 0 if none
+	committing uint64                 // what the sinks are at, 0 if nothing
+	final      uint64                 // the final checkpoint, once it is stored
+
+	ended     time.Time  // when one last ended, well or badly
+	dropped   []*pending // while subtasks may still answer, oldest first
+	undecided []uint64   // dropped while they were being stored
+	finished  bool
+	stats     Stats
+}
+
+// pending is a checkpoint that has begun and isn't stored.
+type pending struct {
+	barrier     record.Barrier
+	attempt     graph.Attempt
+	final       bool
+	began       time.Time
+	phase       phase
+	missing     map[graph.Subtask]bool
+	enumerators map[graph.ID]snapshot.Enumerator
+	parts       map[graph.Subtask]snapshot.Task
+}
+
+type phase int
+
+const (
+	enumerating phase = iota
+	waiting           // for acks
+	storing
+)
+
+// remembered is how many dropped checkpoints are kept in mind for late acks.
+// What is acknowledged later than that stays in storage as a leftover.
+const remembered = 16
+
+// New returns a coordinator that goes on after checkpoint last. Kept are the
+// complete checkpoints of earlier runs of the job, oldest first: they are the
+// job's to delete.
+func New(policy Policy, last uint64, kept []uint64) *Coordinator {
+	return &Coordinator{policy: policy, number: last, kept: slices.Clone(kept)}
+}
+
+// Step takes in one event and says what to do about it, in this order.
+func (c *Coordinator) Step(now time.Time, e Event) []Action {
+	if c.finished {
+		return nil
+	}
+	do := c.take(now, e)
+	return append(do, c.begin(now)...)
+}
+
+func (c *Coordinator) take(now time.Time, e Event) []Action {
+	switch e := e.(type) {
+	case Tick:
+		return c.expire(now)
+	case Started:
+		return c.start(now, e)
+	case Stopped:
+		if e.Attempt == c.attempt {
+			return c.stop(now)
+		}
+	case Ended:
+		if e.Attempt == c.attempt {
+			delete(c.open, e.Subtask)
+		}
+	case Enumerated:
+		return c.trigger(e)
+	case Ack:
+		return c.ack(e)
+	case Decline:
+		return c.decline(now, e)
+	case Stored:
+		return c.complete(now, e.Checkpoint)
+	case Failed:
+		return c.failed(now, e)
+	case Committed:
+		return c.committed(e.Checkpoint)
+	default:
+		panic(fmt.Sprintf("checkpoint: unknown event %T", e))
+	}
+	return nil
+}
+
+// Next says when the coordinator wants a Tick at the latest, if nothing else
+// happens until then.
+func (c *Coordinator) Next() (at time.Time, ok bool) {
+	at, ok = c.next()
+	for _, p := range c.pending {
+		if t := p.began.Add(c.policy.Timeout); !ok || t.Before(at) {
+			at, ok = t, true
+		}
+	}
+	return at, ok
+}
+
+// next says when a checkpoint may begin.
+func (c *Coordinator) next() (at time.Time, ok bool) {
+	switch {
+	case c.attempt == 0 || c.final != 0:
+		return at, false
+	case len(c.open) == 0:
+		return at, len(c.pending) == 0 // the final one, at once
+	case c.policy.Interval == 0 || len(c.pending) >= c.concurrent():
+		return at, false
+	}
+	if at = c.ended.Add(c.policy.MinPause); at.Before(c.due) {
+		at = c.due
+	}
+	return at, true
+}
+
+// concurrent is how many may be pending at once: a pause between checkpoints
+// leaves room for one.
+func (c *Coordinator) concurrent() int {
+	if c.policy.MinPause > 0 {
+		return 1
+	}
+	return c.policy.Concurrent
+}
+
+// begin begins a checkpoint if one may.
+func (c *Coordinator) begin(now time.Time) []Action {
+	if at, ok := c.next(); !ok || now.Before(at) {
+		return nil
+	}
+	c.number++
+	c.due = now.Add(c.policy.Interval)
+	c.stats.Triggered++
+	p := &pending{
+		barrier: record.Barrier{Checkpoint: c.number, At: now.UnixNano()},
+		attempt: c.attempt,
+		final:   len(c.open) == 0,
+		began:   now,
+		missing: map[graph.Subtask]bool{},
+		parts:   map[graph.Subtask]snapshot.Task{},
+	}
+	for _, s := range c.subtasks {
+		p.missing[s] = true
+	}
+	c.pending = append(c.pending, p)
+	return []Action{Enumerate{c.number}}
+}
+
+// start takes up an attempt. Failures are counted anew: a restart is the answer
+// to those before it, and how many restarts there may be is for the restart
+// strategy to say.
+func (c *Coordinator) start(now time.Time, e Started) []Action {
+	do := c.stop(now)
+	c.attempt = e.Attempt
+	c.subtasks = slices.Clone(e.Subtasks)
+	c.open = map[graph.Subtask]bool{}
+	for _, s := range c.subtasks {
+		c.open[s] = true
+	}
+	c.due = now.Add(e.Delay)
+	// What is newer than the checkpoint restored couldn't be read: it is the first to go.
+	older := slices.DeleteFunc(slices.Clone(c.kept), func(n uint64) bool { return n > e.Restored })
+	newer := slices.DeleteFunc(c.kept, func(n uint64) bool { return n <= e.Restored })
+	c.kept = append(newer, older...)
+	return do
+}
+
+// stop drops what is pending: no failure, since the attempt itself is over.
+func (c *Coordinator) stop(now time.Time) (do []Action) {
+	c.attempt = 0
+	for _, p := range slices.Clone(c.pending) {
+		do = append(do, c.drop(now, p, "its attempt has stopped")...)
+	}
+	c.subtasks, c.open = nil, nil
+	c.failures, c.stored, c.committing, c.final = 0, 0, 0, 0
+	return do
+}
+
+func (c *Coordinator) trigger(e Enumerated) []Action {
+	p := find(c.pending, e.Checkpoint)
+	if p == nil || p.phase != enumerating {
+		return nil
+	}
+	p.phase, p.enumerators = waiting, e.Parts
+	return []Action{Trigger{p.barrier}}
+}
+
+// ack notes a subtask's part. What comes twice changes nothing; what comes too
+// late is released.
+func (c *Coordinator) ack(e Ack) []Action {
+	p := find(c.pending, e.Checkpoint)
+	if p == nil {
+		return c.late(e)
+	}
+	if p.phase != waiting || p.attempt != e.Attempt || !p.missing[e.Subtask] {
+		return nil
+	}
+	delete(p.missing, e.Subtask)
+	p.parts[e.Subtask] = e.State
+	if len(p.missing) > 0 {
+		return nil
+	}
+	p.phase = storing
+	return []Action{Store{Barrier: p.barrier, Final: p.final, Enumerators: p.enumerators, Subtasks: p.parts}}
+}
+
+// late takes a subtask's part in a checkpoint that was dropped.
+func (c *Coordinator) late(e Ack) []Action {
+	p := find(c.dropped, e.Checkpoint)
+	if p == nil || p.attempt != e.Attempt || !p.missing[e.Subtask] {
+		return nil
+	}
+	delete(p.missing, e.Subtask)
+	if len(p.missing) == 0 {
+		c.dropped = without(c.dropped, p)
+	}
+	return []Action{Release{e.Checkpoint, e.State}}
+}
+
+func (c *Coordinator) decline(now time.Time, e Decline) []Action {
+	p := find(c.pending, e.Checkpoint)
+	switch {
+	case p == nil || p.attempt != e.Attempt || !p.missing[e.Subtask]:
+		return nil
+	case e.NotReady:
+		return c.drop(now, p, e.Reason)
+	}
+	return c.fail(now, p, e.Reason)
+}
+
+// expire fails what has been pending for too long.
+func (c *Coordinator) expire(now time.Time) (do []Action) {
+	for _, p := range slices.Clone(c.pending) {
+		if now.Sub(p.began) >= c.policy.Timeout && slices.Contains(c.pending, p) {
+			do = append(do, c.fail(now, p, fmt.Sprintf("not complete after %v", c.policy.Timeout))...)
+		}
+	}
+	return do
+}
+
+// complete ends a checkpoint well, and with it every older one still pending:
+// the newer says all that the older would have said.
+func (c *Coordinator) complete(now time.Time, n uint64) (do []Action) {
+	p := find(c.pending, n)
+	if p == nil {
+		return c.decide(n)
+	}
+	c.pending = without(c.pending, p)
+	for _, old := range slices.Clone(c.pending) {
+		if old.barrier.Checkpoint < n {
+			do = append(do, c.drop(now, old, fmt.Sprintf("checkpoint %d is complete, which is newer", n))...)
+		}
+	}
+	c.failures, c.ended, c.stored = 0, now, n
+	if p.final {
+		c.final = n
+	}
+	c.stats.end(p, now, "")
+	return append(append(do, c.commit()...), c.keep(n)...)
+}
+
+// keep adds n to the checkpoints kept, and lets the oldest go. Without an
+// interval n may be in memory only, and no reason to delete anything.
+func (c *Coordinator) keep(n uint64) (do []Action) {
+	if c.policy.Interval == 0 {
+		return nil
+	}
+	for c.kept = append(c.kept, n); len(c.kept) > c.policy.Retained; c.kept = c.kept[1:] {
+		do = append(do, Discard{c.kept[0]})
+	}
+	return do
+}
+
+// commit has the newest stored checkpoint committed when the sinks are free.
+func (c *Coordinator) commit() []Action {
+	if c.committing != 0 || c.stored == 0 {
+		return nil
+	}
+	c.committing, c.stored = c.stored, 0
+	return []Action{Commit{c.committing}}
+}
+
+func (c *Coordinator) committed(n uint64) []Action {
+	if c.committing != n {
+		return nil // of an attempt that has stopped
+	}
+	c.committing = 0
+	if c.final == n {
+		c.finished, c.attempt = true, 0
+		return []Action{Notify{n}, Finish{}}
+	}
+	return append([]Action{Notify{n}}, c.commit()...)
+}
+
+// failed takes in that the driver failed. If that was while storing, the fate
+// of the files is known, or known to be unknown.
+func (c *Coordinator) failed(now time.Time, e Failed) (do []Action) {
+	if p := find(c.pending, e.Checkpoint); p != nil {
+		do = c.fail(now, p, e.Reason)
+	}
+	decided := c.decide(e.Checkpoint)
+	if e.Unknown {
+		return do
+	}
+	return append(do, decided...)
+}
+
+// decide discards a checkpoint that was dropped while it was being stored.
+func (c *Coordinator) decide(n uint64) []Action {
+	i := slices.Index(c.undecided, n)
+	if i < 0 {
+		return nil
+	}
+	c.undecided = slices.Delete(c.undecided, i, i+1)
+	return []Action{Discard{n}}
+}
+
+// fail ends a checkpoint badly, and the attempt if that happens too often.
+func (c *Coordinator) fail(now time.Time, p *pending, reason string) []Action {
+	do := c.drop(now, p, reason)
+	if c.failures++; c.failures <= c.policy.Tolerable {
+		return do
+	}
+	reason = fmt.Sprintf("checkpoint %d failed, and more than %d in a row aren't tolerated: %s",
+		p.barrier.Checkpoint, c.policy.Tolerable, reason)
+	return append(append(do, c.stop(now)...), FailAttempt{reason})
+}
+
+// drop takes a checkpoint out of the pending ones. Its files go, but not while
+// they are being stored.
+func (c *Coordinator) drop(now time.Time, p *pending, reason string) (do []Action) {
+	n := p.barrier.Checkpoint
+	c.pending = without(c.pending, p)
+	c.ended = now
+	c.stats.end(p, now, reason)
+	if c.attempt != 0 {
+		do = append(do, Abort{n, reason})
+	}
+	if p.phase == storing {
+		c.undecided = append(c.undecided, n)
+		return do
+	}
+	if p.phase == waiting {
+		c.remember(p)
+	}
+	return append(do, Discard{n})
+}
+
+// remember keeps a dropped checkpoint in mind for late acks.
+func (c *Coordinator) remember(p *pending) {
+	p.parts, p.enumerators = nil, nil
+	if c.dropped = append(c.dropped, p); len(c.dropped) > remembered {
+		c.dropped = c.dropped[1:]
+	}
+}
+
+func find(in []*pending, n uint64) *pending {
+	for _, p := range in {
+		if p.barrier.Checkpoint == n {
+			return p
+		}
+	}
+	return nil
+}
+
+func without(in []*pending, p *pending) []*pending {
+	return slices.DeleteFunc(in, func(q *pending) bool { return p == q })
+}

@@ -1,0 +1,138 @@
+package checkpoint
+
+import (
+	"time"
+
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/record"
+)
+
+// Event is something that happened: to time a Tick; to an attempt Started,
+// Stopped, or Ended; said by a subtask Ack or Decline; done, or not, by the
+// driver Enumerated, Stored, Failed, or Committed.
+type Event interface{ event() }
+
+// Action is something to do: Enumerate, Trigger, Store, Commit, Notify, Abort,
+// Discard, Release, FailAttempt, or Finish.
+type Action interface{ action() }
+
+type (
+	// Tick says that time has passed.
+	Tick struct{}
+	// Started says that all subtasks of an attempt run.
+	Started struct {
+		Attempt  graph.Attempt
+		Subtasks []graph.Subtask
+		// Restored is the number of the checkpoint that the attempt began from, 0
+		// if none.
+		Restored uint64
+		// Delay is the time to the first periodic checkpoint. At random between
+		// MinPause and Interval, so that jobs don't all checkpoint at once.
+		Delay time.Duration
+	}
+	// Stopped says that an attempt has failed or is being suspended.
+	Stopped struct{ Attempt graph.Attempt }
+	// Ended says that a subtask's input has ended.
+	Ended struct {
+		Attempt graph.Attempt
+		Subtask graph.Subtask
+	}
+	// Enumerated brings the parts of the sources' enumerators.
+	Enumerated struct {
+		Checkpoint uint64
+		Parts      map[graph.ID]snapshot.Enumerator
+	}
+	// Ack says that a subtask's part is safe in storage.
+	Ack struct {
+		Attempt    graph.Attempt
+		Subtask    graph.Subtask
+		Checkpoint uint64
+		State      snapshot.Task
+	}
+	// Decline says that a subtask can't take part.
+	Decline struct {
+		Attempt    graph.Attempt
+		Subtask    graph.Subtask
+		Checkpoint uint64
+		Reason     string
+		// NotReady says that the subtask is starting or stopping. Then the failure
+		// counts for nothing.
+		NotReady bool
+	}
+	// Stored says that a checkpoint's metadata is in storage.
+	Stored struct{ Checkpoint uint64 }
+	// Failed says that the driver couldn't do its own part: enumerate, make a
+	// place for the files, or store.
+	Failed struct {
+		Checkpoint uint64
+		Reason     string
+		// Unknown says that the metadata may be in storage all the same.
+		Unknown bool
+	}
+	// Committed says that the sinks have committed what Commit asked for. When
+	// they can't, the attempt fails.
+	Committed struct{ Checkpoint uint64 }
+)
+
+type (
+	// Enumerate takes the parts of the sources' enumerators, where there are any.
+	// The answer is Enumerated.
+	Enumerate struct{ Checkpoint uint64 }
+	// Trigger sends a barrier into every source.
+	Trigger struct{ Barrier record.Barrier }
+	// Store writes the metadata of a checkpoint that every subtask has
+	// acknowledged. The answer is Stored or Failed.
+	Store struct {
+		Barrier record.Barrier
+		// Final says that nothing comes after it. Without an interval it needn't
+		// outlive the process.
+		Final       bool
+		Enumerators map[graph.ID]snapshot.Enumerator
+		Subtasks    map[graph.Subtask]snapshot.Task
+	}
+	// Commit has the sinks commit everything pending in a stored checkpoint, which
+	// is everything pending in older ones, too. The answer is Committed.
+	Commit struct{ Checkpoint uint64 }
+	// Notify tells every subtask that a checkpoint is complete and committed.
+	Notify struct{ Checkpoint uint64 }
+	// Abort tells every subtask that a checkpoint won't be complete.
+	Abort struct {
+		Checkpoint uint64
+		Reason     string
+	}
+	// Discard deletes a checkpoint and what only it needs: its metadata and all
+	// that was acknowledged for it.
+	Discard struct{ Checkpoint uint64 }
+	// Release deletes what one subtask wrote for a checkpoint that is discarded.
+	Release struct {
+		Checkpoint uint64
+		State      snapshot.Task
+	}
+	// FailAttempt gives the attempt up. It counts as Stopped.
+	FailAttempt struct{ Reason string }
+	// Finish ends the job well: everything is stored and committed.
+	Finish struct{}
+)
+
+func (Tick) event()       {}
+func (Started) event()    {}
+func (Stopped) event()    {}
+func (Ended) event()      {}
+func (Enumerated) event() {}
+func (Ack) event()        {}
+func (Decline) event()    {}
+func (Stored) event()     {}
+func (Failed) event()     {}
+func (Committed) event()  {}
+
+func (Enumerate) action()   {}
+func (Trigger) action()     {}
+func (Store) action()       {}
+func (Commit) action()      {}
+func (Notify) action()      {}
+func (Abort) action()       {}
+func (Discard) action()     {}
+func (Release) action()     {}
+func (FailAttempt) action() {}
+func (Finish) action()      {}
