@@ -1,0 +1,93 @@
+package codec
+
+import (
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"github.com/zeebo/xxh3"
+)
+
+// KeyFor builds the codec of a type of keys: integers, bool, strings, and arrays
+// and structs of these. It refuses every other type and says why, since records
+// of one key must meet in one place, whichever process sees the key.
+func KeyFor[K any]() (Key[K], error) {
+	t := reflect.TypeFor[K]()
+	p, err := compileKey(t, rootOf(t))
+	if err != nil {
+		return nil, err
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return &textKey[K]{key[K]{p}}, nil
+	case reflect.Array, reflect.Struct:
+		return &key[K]{p}, nil
+	}
+	return &integerKey[K]{key[K]{p}, t.Kind()}, nil
+}
+
+// key is the codec of arrays and structs, and what the others have in common.
+type key[K any] struct{ *keyProgram }
+
+func (c *key[K]) Append(dst []byte, k *K) []byte {
+	return c.append(dst, unsafe.Pointer(k))
+}
+
+func (c *key[K]) Decode(src []byte, k *K) (int, error) {
+	rest, err := c.decode(src, unsafe.Pointer(k))
+	if err != nil {
+		return 0, fmt.Errorf("decode key %s: %w", c.text, err)
+	}
+	return len(src) - len(rest), nil
+}
+
+func (c *key[K]) Schema() Schema { return Schema{Codec: "weir-key/1", Type: c.text} }
+
+func (c *key[K]) Hash(k *K) uint64 {
+	var room [128]byte // on the stack: longer keys cost an allocation
+	return xxh3.Hash(c.append(room[:0], unsafe.Pointer(k)))
+}
+
+type textKey[K any] struct{ key[K] }
+
+func (c *textKey[K]) Hash(k *K) uint64 {
+	return xxh3.HashString(*(*string)(unsafe.Pointer(k)))
+}
+
+type integerKey[K any] struct {
+	key[K]
+	kind reflect.Kind
+}
+
+func (c *integerKey[K]) Hash(k *K) uint64 {
+	return splitMix(integer(c.kind, unsafe.Pointer(k)))
+}
+
+// integer is an integer or a bool, extended to 64 bits.
+func integer(kind reflect.Kind, at unsafe.Pointer) uint64 {
+	switch kind {
+	case reflect.Int32:
+		return uint64(*(*int32)(at))
+	case reflect.Uint32:
+		return uint64(*(*uint32)(at))
+	case reflect.Int16:
+		return uint64(*(*int16)(at))
+	case reflect.Uint16:
+		return uint64(*(*uint16)(at))
+	case reflect.Int8:
+		return uint64(*(*int8)(at))
+	case reflect.Uint8, reflect.Bool:
+		return uint64(*(*uint8)(at))
+	}
+	return *(*uint64)(at)
+}
+
+// splitMix is the first output of SplitMix64 (Steele, Lea and Flood, 2014) for a
+// seed. Every bit of the seed moves every bit of it with even odds, and no two
+// seeds share one.
+func splitMix(seed uint64) uint64 {
+	z := seed + 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
