@@ -1,0 +1,225 @@
+package snapshot
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/keygroup"
+	"github.com/weirstream/weir/state"
+)
+
+// Assignment says who starts from what when a job is restored.
+type Assignment struct {
+	// Subtasks holds for every subtask that has something to restore, what each
+	// operator of its chain starts from.
+	Subtasks map[graph.Subtask]Task
+	// Pending is what each sink's committer has to commit first, in order.
+	Pending     map[graph.ID][]Pending
+	Enumerators map[graph.ID]*Enumerator
+	// MaxParallelism is that of every operator of the job: of one whose own was
+	// derived, the restored one.
+	MaxParallelism map[graph.ID]int
+	// Dropped are saved operators that the job hasn't got any more.
+	Dropped []Operator
+}
+
+// Assign deals out the state of a checkpoint to the subtasks of a job, which may
+// have another parallelism. What can't be restored is an error, all of it at
+// once; an operator that is gone is one unless that is allowed. Without a
+// checkpoint everybody starts empty.
+func Assign(cp *Checkpoint, job *graph.JobGraph, allowNonRestored bool) (Assignment, error) {
+	a := Assignment{
+		Subtasks:       map[graph.Subtask]Task{},
+		Pending:        map[graph.ID][]Pending{},
+		Enumerators:    map[graph.ID]*Enumerator{},
+		MaxParallelism: map[graph.ID]int{},
+	}
+	saved := map[graph.ID]Operator{}
+	if cp != nil {
+		for _, op := range cp.Operators {
+			saved[op.ID] = op
+		}
+	}
+	var errs []error
+	for _, task := range job.Tasks {
+		for _, op := range task.Operators {
+			a.MaxParallelism[op.ID] = op.MaxParallelism
+			if old, ok := saved[op.ID]; ok {
+				delete(saved, op.ID)
+				errs = append(errs, a.restore(task.ID, op, old))
+			}
+		}
+	}
+	for _, old := range slices.SortedFunc(maps.Values(saved), byName) {
+		switch {
+		case old.empty():
+		case allowNonRestored:
+			a.Dropped = append(a.Dropped, old)
+		default:
+			errs = append(errs, fmt.Errorf("%s has %d bytes of state in the checkpoint and isn't in the job: "+
+				"give an operator its uid back, or drop its state with -n (-allowNonRestoredState)", title(old), old.Bytes()))
+		}
+	}
+	return a, errors.Join(errs...)
+}
+
+func byName(a, b Operator) int {
+	return cmp.Or(cmp.Compare(a.UID, b.UID), slices.Compare(a.ID[:], b.ID[:]))
+}
+
+// title names a saved operator as its user knows it.
+func title(op Operator) string {
+	if op.UID == "" {
+		return fmt.Sprintf("operator %q (without uid, id %s)", op.Name, op.ID)
+	}
+	return fmt.Sprintf("operator with uid %q", op.UID)
+}
+
+// restore assigns what one operator saved.
+func (a *Assignment) restore(task graph.ID, op graph.Operator, old Operator) error {
+	if op.Keyed || old.keyed() {
+		switch {
+		case op.Parallelism > old.MaxParallelism:
+			return fmt.Errorf("%s: parallelism %d exceeds %d, the max parallelism that its state was saved with",
+				title(old), op.Parallelism, old.MaxParallelism)
+		case !op.Derived && op.MaxParallelism != old.MaxParallelism:
+			return fmt.Errorf("%s: its max parallelism is set to %d, but its state was saved with %d",
+				title(old), op.MaxParallelism, old.MaxParallelism)
+		}
+		a.MaxParallelism[op.ID] = old.MaxParallelism
+	}
+	for _, s := range old.Subtasks {
+		a.Pending[op.ID] = append(a.Pending[op.ID], s.Pending...)
+	}
+	if old.Enumerator != nil {
+		a.Enumerators[op.ID] = old.Enumerator
+	}
+	for i, s := range old.dealt(op.Parallelism) {
+		if s.nothing() {
+			continue
+		}
+		who := graph.Subtask{Task: task, Index: i}
+		if a.Subtasks[who] == nil {
+			a.Subtasks[who] = Task{}
+		}
+		a.Subtasks[who][op.ID] = s
+	}
+	return nil
+}
+
+func (op Operator) keyed() bool {
+	return slices.ContainsFunc(op.Subtasks, func(s State) bool { return len(s.Keyed) > 0 })
+}
+
+func (s State) nothing() bool {
+	return len(s.Keyed)+len(s.Lists)+len(s.Splits)+len(s.Pending) == 0 && !s.Ended
+}
+
+// dealt returns what each of p subtasks starts from: the keyed state of its key
+// groups, and contiguous runs of list items and splits. At unchanged parallelism
+// nothing moves.
+func (op Operator) dealt(p int) []State {
+	dealt := make([]State, p)
+	if p == op.Parallelism {
+		for i, s := range op.Subtasks {
+			s.Pending = nil // the committer has it
+			dealt[i] = s
+		}
+		return dealt
+	}
+	all := op.together()
+	for i := range dealt {
+		s := &dealt[i]
+		s.Ended = all.Ended
+		s.Keyed = overlap(all.Keyed, i, p, op.MaxParallelism)
+		first, end := run(len(all.Splits), i, p)
+		s.Splits = all.Splits[first:end:end]
+		for _, name := range names(all.Lists) {
+			s.Lists = append(s.Lists, cut(all.Lists, name, i, p)...)
+		}
+	}
+	return dealt
+}
+
+// together returns everything in the order of the subtasks. Ended is true if all
+// had ended: a subtask that had and one that hadn't can't be mixed.
+func (op Operator) together() (all State) {
+	all.Ended = true
+	for _, s := range op.Subtasks {
+		all.Ended = all.Ended && s.Ended
+		all.Keyed = append(all.Keyed, s.Keyed...)
+		all.Lists = append(all.Lists, s.Lists...)
+		all.Splits = append(all.Splits, s.Splits...)
+	}
+	return all
+}
+
+// overlap returns the handles that hold key groups of subtask i of p, narrowed
+// down to these.
+func overlap(handles []state.Handle, i, p, maxParallelism int) (own []state.Handle) {
+	first, last := keygroup.Range(i, p, maxParallelism)
+	for _, h := range handles {
+		h.First, h.Last = max(h.First, first), min(h.Last, last)
+		if h.First <= h.Last {
+			own = append(own, h)
+		}
+	}
+	return own
+}
+
+// run returns which of n items belong to subtask i of p: equally many in each,
+// the first ones having the remainder, one each.
+func run(n, i, p int) (first, end int) {
+	each, more := n/p, n%p
+	first = i*each + min(i, more)
+	end = first + each
+	if i < more {
+		end++
+	}
+	return first, end
+}
+
+// names returns the names of lists in the order in which they first come.
+func names(lists []List) (names []string) {
+	for _, l := range lists {
+		if !slices.Contains(names, l.Name) {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// cut returns subtask i's run of the items of all lists of one name.
+func cut(lists []List, name string, i, p int) (own []List) {
+	total := 0
+	for _, l := range lists {
+		if l.Name == name {
+			total += len(l.Lengths)
+		}
+	}
+	first, end := run(total, i, p)
+	at := 0 // items before l
+	for _, l := range lists {
+		if l.Name != name {
+			continue
+		}
+		from, to := max(first-at, 0), min(end-at, len(l.Lengths))
+		at += len(l.Lengths)
+		if from < to {
+			own = append(own, l.slice(from, to))
+		}
+	}
+	return own
+}
+
+// slice returns the items from..to-1.
+func (l List) slice(from, to int) List {
+	skipped := List{Lengths: l.Lengths[:from]}
+	l.Offset += skipped.bytes()
+	l.Lengths = l.Lengths[from:to:to]
+	return l
+}

@@ -1,0 +1,212 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/state"
+)
+
+// job is a job of one operator with the given uid in its one task.
+func job(uid string, p, maxParallelism int, derived bool) *graph.JobGraph {
+	id := idOf(uid)
+	op := graph.Operator{ID: id, UID: uid, Name: uid, Keyed: true, Parallelism: p, MaxParallelism: maxParallelism, Derived: derived}
+	return &graph.JobGraph{Tasks: []graph.Task{{ID: id, Parallelism: p, MaxParallelism: maxParallelism, Operators: []graph.Operator{op}}}}
+}
+
+func idOf(uid string) (id graph.ID) {
+	copy(id[:], uid)
+	return id
+}
+
+// again is the checkpoint that the subtasks of an assignment would write.
+func again(a Assignment, p int) *Checkpoint {
+	op := Operator{ID: idOf("op"), UID: "op", Parallelism: p, MaxParallelism: a.MaxParallelism[idOf("op")]}
+	for i := range p {
+		s := a.Subtasks[graph.Subtask{Task: op.ID, Index: i}][op.ID]
+		op.Subtasks = append(op.Subtasks, s)
+	}
+	return &Checkpoint{Operators: []Operator{op}}
+}
+
+// items reads list "name" of a state.
+func items(s State, name string) (all []string) {
+	for _, l := range s.Lists {
+		at := l.Offset
+		for _, n := range l.Lengths {
+			if l.Name == name {
+				all = append(all, string(l.File.Data[at:at+int64(n)]))
+			}
+			at += int64(n)
+		}
+	}
+	return all
+}
+
+// S59: 2 -> 3 -> 1 -> 4 leaves the items of every list and the splits as they
+// were, in their order, and each key group with exactly one subtask.
+func TestRescalingLosesAndDoublesNothing(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 2, MaxParallelism: 128}}}
+		var rows, names, splits []string
+		for i := range 2 {
+			s := State{Keyed: []state.Handle{{First: i * 64, Last: i*64 + 63, Files: []state.File{inlineFile("k")}}}}
+			for _, name := range []string{"rows", "names"} {
+				var data string
+				l := List{Name: name, Offset: 1}
+				for range rng.IntN(7) {
+					item := strings.Repeat(string(rune('a'+rng.IntN(26))), rng.IntN(4))
+					data += item
+					l.Lengths = append(l.Lengths, uint32(len(item)))
+				}
+				l.File = inlineFile("." + data)
+				s.Lists = append(s.Lists, l)
+			}
+			rows = append(rows, items(s, "rows")...)
+			names = append(names, items(s, "names")...)
+			for range rng.IntN(6) {
+				splits = append(splits, fmt.Sprint(len(splits)))
+				s.Splits = append(s.Splits, []byte(splits[len(splits)-1]))
+			}
+			cp.Operators[0].Subtasks = append(cp.Operators[0].Subtasks, s)
+		}
+		for _, p := range []int{3, 1, 4, 1 + rng.IntN(9)} {
+			a, err := Assign(cp, job("op", p, 128, true), false)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			cp = again(a, p)
+			var gotRows, gotNames, gotSplits []string
+			var groups []int
+			for i, s := range cp.Operators[0].Subtasks {
+				gotRows = append(gotRows, items(s, "rows")...)
+				gotNames = append(gotNames, items(s, "names")...)
+				for _, b := range s.Splits {
+					gotSplits = append(gotSplits, string(b))
+				}
+				for _, h := range s.Keyed {
+					for g := h.First; g <= h.Last; g++ {
+						if g*p/128 != i {
+							t.Fatalf("seed %d: p=%d: subtask %d has key group %d", seed, p, i, g)
+						}
+						groups = append(groups, g)
+					}
+				}
+				if n := len(s.Splits); n < len(splits)/p || n > len(splits)/p+1 {
+					t.Fatalf("seed %d: p=%d: subtask %d has %d of %d splits", seed, p, i, n, len(splits))
+				}
+			}
+			if !slices.Equal(gotRows, rows) || !slices.Equal(gotNames, names) || !slices.Equal(gotSplits, splits) {
+				t.Fatalf("seed %d: p=%d: rows %q, want %q; names %q, want %q; splits %q, want %q",
+					seed, p, gotRows, rows, gotNames, names, gotSplits, splits)
+			}
+			if len(groups) != 128 || len(slices.Compact(slices.Sorted(slices.Values(groups)))) != 128 {
+				t.Fatalf("seed %d: p=%d: key groups %v", seed, p, groups)
+			}
+		}
+	}
+}
+
+func TestNothingMovesAtTheSameParallelism(t *testing.T) {
+	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 3, MaxParallelism: 128, Subtasks: []State{
+		{Splits: [][]byte{[]byte("a"), []byte("b")}}, {Ended: true}, {Pending: []Pending{{Checkpoint: 1}}},
+	}}}}
+	a, err := Assign(cp, job("op", 3, 128, true), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := again(a, 3).Operators[0].Subtasks
+	if len(got[0].Splits) != 2 || len(got[1].Splits) != 0 || !got[1].Ended || got[0].Ended || got[2].Ended || got[2].Pending != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestEndedSurvivesRescalingOnlyIfAllHad(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), Parallelism: 2, MaxParallelism: 128, Subtasks: []State{{Ended: true}, {Ended: last}}}}}
+		a, err := Assign(cp, job("op", 3, 128, true), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range again(a, 3).Operators[0].Subtasks {
+			if s.Ended != last {
+				t.Errorf("last %v: subtask %d: %v", last, i, s.Ended)
+			}
+		}
+	}
+}
+
+func TestPendingGoesToTheCommitterInOrder(t *testing.T) {
+	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), Parallelism: 2, MaxParallelism: 128, Subtasks: []State{
+		{Pending: []Pending{{Checkpoint: 1, Data: []byte("a")}, {Checkpoint: 2, Data: []byte("b")}}},
+		{Pending: []Pending{{Checkpoint: 1, Subtask: 1, Data: []byte("c")}}},
+	}}}}
+	a, err := Assign(cp, job("op", 1, 128, true), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	for _, p := range a.Pending[idOf("op")] {
+		got += string(p.Data)
+	}
+	if got != "abc" || len(a.Subtasks) != 0 {
+		t.Error(got, a.Subtasks)
+	}
+}
+
+// S49: state of an operator that is gone is refused, naming it and the flag.
+func TestStateOfALostOperatorIsRefused(t *testing.T) {
+	cp := &Checkpoint{Operators: []Operator{
+		{ID: idOf("src"), UID: "src", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{{Splits: [][]byte{{1}}}}},
+		{ID: idOf("m"), UID: "m", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{{Keyed: []state.Handle{{Files: []state.File{{Name: "x", Size: 300}}}}}}},
+		{ID: idOf("out"), UID: "out", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{{Pending: []Pending{{Data: []byte("abc")}}}}},
+		{ID: idOf("map"), UID: "map", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{{Ended: true}}},
+	}}
+	_, err := Assign(cp, job("src", 1, 128, true), false)
+	if err == nil {
+		t.Fatal("not refused")
+	}
+	for _, want := range []string{`uid "m"`, `uid "out"`, "300 bytes", "-allowNonRestoredState"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q isn't in %q", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), `"map"`) {
+		t.Errorf("an operator without state is refused: %v", err)
+	}
+	a, err := Assign(cp, job("src", 1, 128, true), true)
+	if err != nil || len(a.Dropped) != 2 || a.Dropped[0].UID != "m" || a.Dropped[0].Bytes() != 300 {
+		t.Error(a.Dropped, err)
+	}
+}
+
+// S58: a max parallelism that wasn't set is adopted; one that was can't change.
+func TestMaxParallelismIsTheSavedOne(t *testing.T) {
+	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 1, MaxParallelism: 128,
+		Subtasks: []State{{Keyed: []state.Handle{{Last: 127, Files: []state.File{inlineFile("k")}}}}}}}}
+	_, err := Assign(cp, job("op", 2, 256, false), false)
+	if err == nil || !strings.Contains(err.Error(), "256") || !strings.Contains(err.Error(), "128") {
+		t.Error(err)
+	}
+	_, err = Assign(cp, job("op", 200, 512, true), false)
+	if err == nil || !strings.Contains(err.Error(), "200 exceeds 128") {
+		t.Error(err)
+	}
+	a, err := Assign(cp, job("op", 100, 256, true), false)
+	if err != nil || a.MaxParallelism[idOf("op")] != 128 {
+		t.Error(a.MaxParallelism, err)
+	}
+}
+
+func TestWithoutACheckpointEverybodyStartsEmpty(t *testing.T) {
+	a, err := Assign(nil, job("op", 2, 128, true), false)
+	if err != nil || len(a.Subtasks) != 0 || !maps.Equal(a.MaxParallelism, map[graph.ID]int{idOf("op"): 128}) {
+		t.Error(a, err)
+	}
+}

@@ -1,0 +1,83 @@
+package snapshot
+
+import (
+	"iter"
+
+	"github.com/weirstream/weir/state"
+)
+
+// Files yields every file that a checkpoint refers to, those with their data
+// inline too; some come more than once.
+func Files(cp Checkpoint) iter.Seq[state.File] {
+	return func(yield func(state.File) bool) {
+		for _, op := range cp.Operators {
+			for _, s := range op.Subtasks {
+				for f := range s.files {
+					if !yield(f) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// files yields the files of one operator in one subtask.
+func (s State) files(yield func(state.File) bool) {
+	for _, h := range s.Keyed {
+		for _, f := range h.Files {
+			if !yield(f) {
+				return
+			}
+		}
+	}
+	for _, l := range s.Lists {
+		if !yield(l.File) {
+			return
+		}
+	}
+}
+
+// Bytes is how much an operator saved.
+func (op Operator) Bytes() (n int64) {
+	if e := op.Enumerator; e != nil {
+		n += int64(len(e.Position)) + sizes(e.Splits)
+	}
+	for _, s := range op.Subtasks {
+		for f := range s.files {
+			n += f.Size
+		}
+		n += sizes(s.Splits)
+		for _, p := range s.Pending {
+			n += int64(len(p.Data))
+		}
+	}
+	return n
+}
+
+// empty says that nothing is lost when the operator is gone.
+func (op Operator) empty() bool {
+	if e := op.Enumerator; e != nil && (e.Position != nil || len(e.Splits) > 0) {
+		return false
+	}
+	for _, s := range op.Subtasks {
+		if len(s.Keyed)+len(s.Lists)+len(s.Splits)+len(s.Pending) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (l List) bytes() (n int64) {
+	for _, length := range l.Lengths {
+		n += int64(length)
+	}
+	return n
+}
+
+func sizes(all [][]byte) (n int64) {
+	for _, b := range all {
+		n += int64(len(b))
+	}
+	return n
+}

@@ -1,0 +1,369 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirstream/weir/filesystem"
+	"github.com/weirstream/weir/state"
+)
+
+// Storage is where the checkpoints of one job lie. Its methods may block; of two
+// about one checkpoint, one is called after the other has returned.
+type Storage interface {
+	// Begin makes room for a checkpoint, before anything is written for it.
+	Begin(n uint64) error
+	// Dir is the URI of the directory that a checkpoint's files go to, empty
+	// where they are all kept inline.
+	Dir(n uint64) string
+	// Store makes a checkpoint complete: whole, or not at all. After ErrUnknown
+	// it may be either, and nothing of it may be deleted.
+	Store(cp Checkpoint) error
+	// Release deletes what one subtask wrote for a checkpoint that was dropped.
+	Release(n uint64, t Task) error
+	// Discard deletes a checkpoint. What is gone already is fine.
+	Discard(n uint64) error
+	// Latest finds the newest checkpoint that verifies. One that is missing a
+	// file or is corrupt is passed over, or, without fallback, an error; so is
+	// everything else, and so is it if none of several verifies.
+	Latest(ctx context.Context, fallback bool) (Found, error)
+	// Clean removes what dead processes left behind below checkpoint n, which is
+	// complete: unfinished checkpoints, and files in no checkpoint.
+	Clean(n uint64) error
+	// Clear deletes all checkpoints and the job's directory.
+	Clear() error
+}
+
+// Found is what Latest has found.
+type Found struct {
+	Checkpoint *Checkpoint // nil if there is none
+	Dir        string      // URI of its directory
+	Complete   []uint64    // all that have metadata, oldest first
+	Highest    uint64      // number of the newest, complete or not; 0 if there is none
+	Skipped    []error     // newer ones that didn't verify, newest first, and why
+}
+
+// ErrUnknown says that a write may have happened or not.
+var ErrUnknown = errors.New("outcome unknown")
+
+const (
+	metadataName = "_metadata"
+	unfinished   = "._metadata.inprogress." // and something random
+)
+
+// Directory is storage in a file system, laid out as Flink does it:
+//
+//	<job's directory>/chk-<n>/_metadata      last, by a rename
+//	                         /<uuid>         files of this checkpoint
+//	                 /shared/<uuid>          files of several
+//	                 /taskowned/             files that are never deleted
+type Directory struct {
+	Files  filesystem.FileSystem
+	Path   string        // of the job's directory in Files
+	URI    string        // of the same, for workers
+	Random func() uint64 // safe for concurrent use
+	Log    *slog.Logger
+}
+
+// Begin implements Storage.
+func (d *Directory) Begin(n uint64) error {
+	for _, dir := range []string{d.join("shared"), d.join("taskowned"), d.chk(n)} {
+		if err := d.Files.MakeDir(dir); err != nil {
+			return fmt.Errorf("begin checkpoint %d: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// Dir implements Storage.
+func (d *Directory) Dir(n uint64) string { return d.URI + "/" + chkName(n) }
+
+// Store implements Storage.
+func (d *Directory) Store(cp Checkpoint) error {
+	temp := path.Join(d.chk(cp.Number), unfinished+uuid(d.Random))
+	err := writeFile(d.Files, temp, Encode(cp))
+	if err != nil {
+		return errors.Join(fmt.Errorf("store checkpoint %d: %w", cp.Number, err), d.remove(temp))
+	}
+	err = d.Files.Rename(temp, path.Join(d.chk(cp.Number), metadataName))
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return errors.Join(fmt.Errorf("store checkpoint %d: %w", cp.Number, err), d.remove(temp))
+	case err != nil:
+		return fmt.Errorf("store checkpoint %d: %w: %w", cp.Number, ErrUnknown, err)
+	}
+	return nil
+}
+
+func writeFile(files filesystem.FileSystem, name string, data []byte) error {
+	w, err := files.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	if err == nil {
+		err = w.Sync()
+	}
+	return errors.Join(err, w.Close())
+}
+
+// Release implements Storage.
+func (d *Directory) Release(n uint64, t Task) error {
+	var errs []error
+	for _, s := range t {
+		for f := range s.files {
+			if named(f.Name) {
+				errs = append(errs, d.remove(path.Join(d.chk(n), f.Name)))
+			}
+		}
+	}
+	return errors.Join(append(errs, d.removeEmpty(d.chk(n)))...)
+}
+
+// Discard implements Storage. Metadata goes first: what is half deleted isn't a
+// checkpoint any more. What isn't ours stays, and so does its directory.
+func (d *Directory) Discard(n uint64) error {
+	entries, err := d.list(d.chk(n))
+	if err != nil {
+		return fmt.Errorf("discard checkpoint %d: %w", n, err)
+	}
+	if err := d.remove(path.Join(d.chk(n), metadataName)); err != nil {
+		return fmt.Errorf("discard checkpoint %d: %w", n, err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if ours(e) {
+			errs = append(errs, d.remove(path.Join(d.chk(n), e.Name)))
+		}
+	}
+	if err := errors.Join(append(errs, d.removeEmpty(d.chk(n)))...); err != nil {
+		return fmt.Errorf("discard checkpoint %d: %w", n, err)
+	}
+	return nil
+}
+
+// Latest implements Storage.
+func (d *Directory) Latest(ctx context.Context, fallback bool) (Found, error) {
+	found, err := d.survey()
+	if err != nil {
+		return Found{}, fmt.Errorf("look for checkpoints in %q: %w", d.Path, err)
+	}
+	for _, n := range slices.Backward(found.Complete) {
+		cp, err := d.verified(ctx, n)
+		switch {
+		case err == nil:
+			found.Checkpoint, found.Dir = &cp, d.Dir(n)
+			return found, nil
+		case !fallback, !errors.Is(err, ErrCorrupt) && !errors.Is(err, fs.ErrNotExist):
+			return found, err
+		}
+		found.Skipped = append(found.Skipped, err)
+	}
+	if len(found.Skipped) > 0 {
+		return found, fmt.Errorf("none of %d checkpoints in %q can be restored: %w",
+			len(found.Skipped), d.Path, errors.Join(found.Skipped...))
+	}
+	return found, nil
+}
+
+// survey finds the checkpoints that there are.
+func (d *Directory) survey() (found Found, err error) {
+	numbers, err := d.numbers()
+	if err != nil || len(numbers) == 0 {
+		return Found{}, err
+	}
+	found.Highest = numbers[len(numbers)-1]
+	for _, n := range numbers {
+		_, err := d.Files.Stat(path.Join(d.chk(n), metadataName))
+		switch {
+		case err == nil:
+			found.Complete = append(found.Complete, n)
+		case !errors.Is(err, fs.ErrNotExist):
+			return Found{}, err
+		}
+	}
+	return found, nil
+}
+
+// numbers returns those of all chk- directories, lowest first.
+func (d *Directory) numbers() (numbers []uint64, err error) {
+	entries, err := d.list(d.Path)
+	for _, e := range entries {
+		digits, is := strings.CutPrefix(e.Name, "chk-")
+		n, err := strconv.ParseUint(digits, 10, 64)
+		if is && e.Dir && err == nil && chkName(n) == e.Name {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, err
+}
+
+func (d *Directory) verified(ctx context.Context, n uint64) (Checkpoint, error) {
+	cp, dir, err := Load(d.Files, d.chk(n))
+	if err == nil && cp.Number != n {
+		err = fmt.Errorf("checkpoint %q: %w", dir, corrupt("it says that it is checkpoint %d", cp.Number))
+	}
+	if err == nil {
+		err = Verify(ctx, Origin{Files: d.Files, Dir: dir}, cp)
+	}
+	return cp, err
+}
+
+// Clean implements Storage. Files in shared/ stay: a pending checkpoint may be
+// about to use them.
+func (d *Directory) Clean(n uint64) error {
+	numbers, err := d.numbers()
+	if err != nil {
+		return fmt.Errorf("clean %q: %w", d.Path, err)
+	}
+	used := map[string]bool{} // paths
+	dead := map[uint64]bool{} // without valid metadata
+	for _, k := range numbers {
+		cp, dir, err := Load(d.Files, d.chk(k))
+		switch {
+		case err == nil:
+			for f := range Files(cp) {
+				used[path.Join(dir, f.Name)] = true
+			}
+		case errors.Is(err, ErrCorrupt):
+			dead[k] = true
+		default:
+			return fmt.Errorf("clean %q: %w", d.Path, err)
+		}
+	}
+	for _, k := range numbers {
+		if k < n {
+			err = errors.Join(err, d.cleanOne(k, dead[k], used))
+		}
+	}
+	return err
+}
+
+func (d *Directory) cleanOne(n uint64, dead bool, used map[string]bool) error {
+	entries, err := d.list(d.chk(n))
+	errs := []error{err}
+	for _, e := range entries {
+		name := path.Join(d.chk(n), e.Name)
+		if !ours(e) || used[name] || e.Name == metadataName && !dead {
+			continue
+		}
+		d.Log.Info("remove what a dead process left", "file", name)
+		errs = append(errs, d.remove(name))
+	}
+	if dead {
+		errs = append(errs, d.removeEmpty(d.chk(n)))
+	}
+	return errors.Join(errs...)
+}
+
+// Clear implements Storage. What isn't ours stays, with the directories above it.
+func (d *Directory) Clear() error {
+	numbers, err := d.numbers()
+	errs := []error{err}
+	for _, n := range numbers {
+		errs = append(errs, d.Discard(n))
+	}
+	for _, dir := range []string{d.join("shared"), d.join("taskowned"), d.Path} {
+		errs = append(errs, d.removeEmpty(dir))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Directory) join(name string) string { return path.Join(d.Path, name) }
+func (d *Directory) chk(n uint64) string     { return d.join(chkName(n)) }
+func chkName(n uint64) string                { return "chk-" + strconv.FormatUint(n, 10) }
+
+// list is List, with nothing in a directory that isn't there.
+func (d *Directory) list(dir string) ([]filesystem.Entry, error) {
+	entries, err := d.Files.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// remove is Remove, with success for what is gone already.
+func (d *Directory) remove(name string) error {
+	if err := d.Files.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeEmpty removes a directory, unless there is something in it.
+func (d *Directory) removeEmpty(dir string) error {
+	if entries, err := d.list(dir); err != nil || len(entries) > 0 {
+		return err
+	}
+	err := d.remove(dir)
+	if entries, _ := d.list(dir); len(entries) > 0 {
+		return nil // somebody was quicker
+	}
+	return err
+}
+
+// ours says whether a file in a checkpoint's directory has a name that we give.
+func ours(e filesystem.Entry) bool {
+	return e.Regular && (e.Name == metadataName || strings.HasPrefix(e.Name, unfinished) || named(e.Name))
+}
+
+// Load reads the metadata of a checkpoint, given its directory or the metadata
+// file itself, and says which directory its files are relative to.
+func Load(files filesystem.FileSystem, at string) (cp Checkpoint, dir string, err error) {
+	e, err := files.Stat(at)
+	if err != nil {
+		return Checkpoint{}, "", fmt.Errorf("checkpoint %q: %w", at, err)
+	}
+	file := at
+	if e.Dir {
+		file = path.Join(at, metadataName)
+	}
+	data, err := readFile(files, file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = corrupt("there is no %s", metadataName)
+	case err == nil:
+		cp, err = Decode(data)
+	}
+	if err != nil {
+		return Checkpoint{}, "", fmt.Errorf("checkpoint %q: %w", at, err)
+	}
+	return cp, path.Dir(file), nil
+}
+
+func readFile(files filesystem.FileSystem, name string) ([]byte, error) {
+	r, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// Verify reads every file that a checkpoint refers to.
+func Verify(ctx context.Context, from state.Origin, cp Checkpoint) error {
+	seen := map[string]bool{}
+	for f := range Files(cp) {
+		if f.Name != "" && seen[f.Name] {
+			continue
+		}
+		seen[f.Name] = true
+		b, err := from.Open(ctx, f)
+		if err != nil {
+			return fmt.Errorf("checkpoint %d: %w", cp.Number, err)
+		}
+		if err := b.Close(); err != nil {
+			return fmt.Errorf("checkpoint %d: %w", cp.Number, err)
+		}
+	}
+	return nil
+}
