@@ -110,6 +110,7 @@ type (
 		Subtask    graph.Subtask
 		Checkpoint uint64
 		Reason     string
+		NotReady   bool // the subtask is starting or stopping: no failure that counts
 	}
 	// Ended says that a subtask's input has ended and that it has emitted
 	// everything. It stays and answers barriers until Finish. It is repeated
