@@ -26,6 +26,8 @@ type output struct {
 	files filesystem.FileSystem
 	dir   string
 	roll  int64 // size at which a file ends
+	piece int   // how much is written at a time
+	loose int   // how much stays in memory before it is synced
 	last  part  // the latest name given
 
 	ended []Part // whole files, not handed out yet
@@ -39,13 +41,6 @@ type output struct {
 	litter []string // files that are to be removed
 }
 
-const (
-	// piece is how much is written at a time.
-	piece = 128 << 10
-	// loose is how much stays in memory before it is synced.
-	loose = 8 << 20
-)
-
 // size is that of the current file, when all of tail will have been written.
 func (o *output) size() int64 { return o.safe + int64(len(o.tail)) }
 
@@ -54,9 +49,9 @@ func (o *output) grown() error {
 	switch {
 	case o.size() >= o.roll:
 		return o.end()
-	case len(o.tail) >= loose:
+	case len(o.tail) >= o.loose:
 		return o.sync()
-	case len(o.tail)-o.sent >= piece:
+	case len(o.tail)-o.sent >= o.piece:
 		return o.push()
 	}
 	return nil

@@ -55,8 +55,10 @@ func (s Sink[T]) Open(_ context.Context, w connector.Writing) (connector.Writer[
 		roll = 128 << 20
 	}
 	return &writer[T]{
-		output: output{files: files, dir: dir, roll: roll,
-			last: part{job: w.JobID(), subtask: w.Subtask(), attempt: w.Attempt()}},
+		output: output{
+			files: files, dir: dir, roll: roll, piece: 128 << 10, loose: 8 << 20,
+			last: part{job: w.JobID(), subtask: w.Subtask(), attempt: w.Attempt()},
+		},
 		format: s.Format,
 		after:  s.RollAfter,
 	}, nil
