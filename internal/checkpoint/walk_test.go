@@ -1,0 +1,477 @@
+package checkpoint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// TestWalk lets a coordinator run a job whose subtasks and driver answer late,
+// twice, with a refusal or not at all, whose attempts fail at any moment, and
+// holds it to its invariants. In the end everybody is well, and the job must
+// finish. A failure prints its seed.
+func TestWalk(t *testing.T) {
+	for seed := range uint64(2000) {
+		if err := walk(seed); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// world is a job around a coordinator: what is on its way, and what is true.
+type world struct {
+	*Coordinator
+	rng      *rand.Rand
+	now      time.Time
+	subtasks []graph.Subtask
+	calm     bool    // nothing is lost or goes wrong any more
+	wire     []Event // on its way to the coordinator, in no order
+	all      map[uint64]*fate
+	last     uint64 // newest number
+
+	attempt    graph.Attempt // the newest
+	running    bool
+	open       map[graph.Subtask]bool
+	restored   uint64
+	stored     uint64 // the newest in this attempt
+	committing uint64
+	committed  uint64
+	notified   uint64
+	failures   int
+	drops      int
+	ended      time.Time // of the last checkpoint
+	began      time.Time // of the last checkpoint of this attempt
+	finished   bool
+}
+
+// fate is what became of a checkpoint.
+type fate struct {
+	attempt                             graph.Attempt
+	began                               time.Time
+	final                               bool
+	pending, storing, complete, unknown bool
+	discarded                           bool
+	drops                               int // of other checkpoints, when it was dropped
+	acked, late, released               map[graph.Subtask]bool
+}
+
+func walk(seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	w := &world{rng: rng, now: time.Unix(0, 0), all: map[uint64]*fate{}}
+	for i := range 1 + rng.IntN(4) {
+		w.subtasks = append(w.subtasks, graph.Subtask{Index: i})
+	}
+	policy := Policy{
+		Interval: 10 * time.Second, Timeout: 30 * time.Second, Concurrent: 1 + rng.IntN(3),
+		MinPause: time.Duration(rng.IntN(2)*rng.IntN(5)) * time.Second,
+		Retained: 1 + rng.IntN(3), Tolerable: rng.IntN(4),
+	}
+	if rng.IntN(10) == 0 {
+		policy.Interval = 0
+	}
+	var kept []uint64
+	for range rng.IntN(3) {
+		w.last++
+		kept = append(kept, w.last)
+		w.all[w.last] = &fate{complete: true}
+	}
+	w.Coordinator = New(policy, w.last, kept)
+	for i := range 5000 {
+		w.calm = i >= 200
+		if err := w.move(); err != nil {
+			return err
+		}
+		if w.finished {
+			return w.end()
+		}
+	}
+	return fmt.Errorf("the job doesn't finish: %+v", w.Stats())
+}
+
+// end makes sure that nothing is left to do, and that nothing more is done.
+func (w *world) end() error {
+	if err := w.account(); err != nil {
+		return err
+	}
+	for range 50 {
+		if err := w.move(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move lets one thing happen.
+func (w *world) move() error {
+	if !w.running {
+		return w.start()
+	}
+	switch r := w.rng.IntN(100); {
+	case r < 2 && !w.calm:
+		return w.stop()
+	case r < 8 && (w.calm || w.rng.IntN(8) == 0):
+		s := w.subtasks[w.rng.IntN(len(w.subtasks))]
+		return w.step(Ended{w.attempt - graph.Attempt(w.luck(4)), s})
+	case r < 20:
+		return w.step(Tick{})
+	case r < 40:
+		if at, ok := w.Next(); ok && at.After(w.now) && (!w.calm || len(w.wire) == 0) {
+			w.now = at
+		}
+		return w.step(Tick{})
+	case r < 45:
+		w.now = w.now.Add(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+	case len(w.wire) > 0:
+		i := w.rng.IntN(len(w.wire))
+		e := w.wire[i]
+		w.wire = slices.Delete(w.wire, i, i+1)
+		return w.step(e)
+	}
+	return nil
+}
+
+// luck is 1 once in so many times, unless all is calm, and else 0.
+func (w *world) luck(times int) int {
+	if !w.calm && w.rng.IntN(times) == 0 {
+		return 1
+	}
+	return 0
+}
+
+// start restores the newest checkpoint, or an older one if that can't be read.
+func (w *world) start() error {
+	kept := w.kept()
+	w.restored = 0
+	if len(kept) > 0 {
+		w.restored = kept[max(0, len(kept)-1-w.luck(10))]
+	}
+	w.attempt++
+	w.running, w.open = true, map[graph.Subtask]bool{}
+	for _, s := range w.subtasks {
+		w.open[s] = true
+	}
+	w.began = w.now.Add(-time.Hour)
+	return w.step(Started{w.attempt, w.subtasks, w.restored, time.Duration(w.rng.IntN(10)) * time.Second})
+}
+
+// kept are the complete checkpoints that there are, oldest first.
+func (w *world) kept() (kept []uint64) {
+	for n, f := range w.all {
+		if f.complete && !f.discarded {
+			kept = append(kept, n)
+		}
+	}
+	slices.Sort(kept)
+	return kept
+}
+
+func (w *world) stop() error {
+	e := Stopped{w.attempt}
+	w.over()
+	return w.step(e)
+}
+
+// over notes that the attempt is.
+func (w *world) over() {
+	for _, n := range w.pending() {
+		w.drop(n)
+	}
+	w.running, w.failures, w.stored, w.committing = false, 0, 0, 0
+	w.committed, w.notified = 0, 0
+}
+
+func (w *world) pending() (ns []uint64) {
+	for n, f := range w.all {
+		if f.pending {
+			ns = append(ns, n)
+		}
+	}
+	return ns
+}
+
+func (w *world) drop(n uint64) {
+	f := w.all[n]
+	if f.pending {
+		w.drops++
+		f.pending, f.drops, w.ended = false, w.drops, w.now
+	}
+}
+
+// step tells the coordinator what happened, and judges and does what it says.
+func (w *world) step(e Event) error {
+	tolerated := w.failures <= w.policy.Tolerable
+	w.note(e)
+	actions := w.Step(w.now, e)
+	if w.finished && len(actions) > 0 {
+		return fmt.Errorf("%T after the end", actions[0])
+	}
+	for _, a := range actions {
+		if err := w.do(a, e); err != nil {
+			return fmt.Errorf("at %v, %T led to %T %s: %w", w.now.Sub(zero), e, a, show(a), err)
+		}
+	}
+	if tolerated && w.failures > w.policy.Tolerable {
+		return fmt.Errorf("%d failures in a row, and %d are tolerable", w.failures, w.policy.Tolerable)
+	}
+	if at, ok := w.Next(); ok && e == (Tick{}) && !at.After(w.now) {
+		return fmt.Errorf("wants a tick at %v and has had it", at)
+	}
+	return w.count()
+}
+
+// note keeps book of an event before the coordinator hears of it.
+func (w *world) note(e Event) {
+	switch e := e.(type) {
+	case Ended:
+		if e.Attempt == w.attempt {
+			delete(w.open, e.Subtask)
+		}
+	case Ack:
+		f := w.all[e.Checkpoint]
+		switch {
+		case e.Attempt != f.attempt:
+		case f.pending:
+			f.acked[e.Subtask] = true
+		case !f.complete && !f.acked[e.Subtask]:
+			f.late[e.Subtask] = true
+		}
+	case Stored:
+		f := w.all[e.Checkpoint]
+		if f.storing = false; f.pending {
+			f.pending, f.complete = false, true
+			w.stored, w.ended, w.failures = e.Checkpoint, w.now, 0
+		}
+	case Failed:
+		f := w.all[e.Checkpoint]
+		f.unknown, f.storing = e.Unknown, false
+	case Committed:
+		if e.Checkpoint == w.committing {
+			w.committing, w.committed = 0, e.Checkpoint
+		}
+	}
+}
+
+func (w *world) do(a Action, e Event) error {
+	switch a := a.(type) {
+	case Enumerate:
+		return w.enumerate(a.Checkpoint)
+	case Trigger:
+		w.trigger(a)
+	case Store:
+		return w.store(a)
+	case Commit:
+		return w.commit(a.Checkpoint)
+	case Notify:
+		if a.Checkpoint != w.committed || a.Checkpoint <= w.notified {
+			return fmt.Errorf("committed is %d, notified %d", w.committed, w.notified)
+		}
+		w.notified = a.Checkpoint
+	case Abort:
+		if !w.all[a.Checkpoint].pending {
+			return fmt.Errorf("it isn't pending")
+		}
+		w.drop(a.Checkpoint)
+		if d, ok := e.(Decline); ok && d.NotReady {
+			return nil
+		}
+		if _, ok := e.(Stored); !ok {
+			w.failures++
+		}
+	case Discard:
+		return w.discard(a.Checkpoint)
+	case Release:
+		f, s := w.all[a.Checkpoint], subtask(a.State)
+		if f.pending || f.complete || !f.late[s] || f.released[s] {
+			return fmt.Errorf("of subtask %d: %+v", s.Index, f)
+		}
+		f.released[s] = true
+	case FailAttempt:
+		if w.failures != w.policy.Tolerable+1 {
+			return fmt.Errorf("after %d failures in a row; %d are tolerable", w.failures, w.policy.Tolerable)
+		}
+		w.over()
+		if w.rng.IntN(2) == 0 {
+			w.wire = append(w.wire, Stopped{w.attempt})
+		}
+	case Finish:
+		if f := w.all[w.committed]; !w.running || !f.final || f.attempt != w.attempt {
+			return fmt.Errorf("the final checkpoint isn't committed")
+		}
+		w.finished = true
+	}
+	return nil
+}
+
+func (w *world) enumerate(n uint64) error {
+	final := len(w.open) == 0
+	switch {
+	case n <= w.last:
+		return fmt.Errorf("number %d after %d", n, w.last)
+	case !w.running:
+		return fmt.Errorf("no attempt runs")
+	case len(w.pending()) >= w.concurrent(), final && len(w.pending()) > 0:
+		return fmt.Errorf("%d are pending", len(w.pending()))
+	case w.stored != 0 && w.all[w.stored].final:
+		return fmt.Errorf("the final one is stored")
+	case !final && w.policy.Interval == 0:
+		return fmt.Errorf("periodic ones are off")
+	case !final && w.now.Sub(w.ended) < w.policy.MinPause:
+		return fmt.Errorf("no pause")
+	case !final && w.now.Sub(w.began) < w.policy.Interval:
+		return fmt.Errorf("too early")
+	}
+	w.last, w.began = n, w.now
+	w.all[n] = &fate{
+		attempt: w.attempt, began: w.now, final: final, pending: true,
+		acked: map[graph.Subtask]bool{}, late: map[graph.Subtask]bool{}, released: map[graph.Subtask]bool{},
+	}
+	switch {
+	case w.luck(50) == 1:
+	case w.luck(20) == 1:
+		w.wire = append(w.wire, Failed{n, "enumerate", false})
+	default:
+		w.wire = append(w.wire, Enumerated{Checkpoint: n})
+		w.repeat()
+	}
+	return nil
+}
+
+// repeat says what was said last again, sometimes.
+func (w *world) repeat() {
+	if w.luck(6) == 1 {
+		w.wire = append(w.wire, w.wire[len(w.wire)-1])
+	}
+}
+
+func (w *world) trigger(a Trigger) {
+	for _, s := range w.subtasks {
+		n := a.Barrier.Checkpoint
+		switch {
+		case w.luck(12) == 1:
+			continue
+		case w.luck(20) == 1:
+			w.wire = append(w.wire, Decline{w.attempt, s, n, "declined", w.rng.IntN(2) == 0})
+		default:
+			w.wire = append(w.wire, Ack{w.attempt, s, n, part(s)})
+		}
+		if w.luck(30) == 1 {
+			w.wire = append(w.wire, Ack{w.attempt + 1, s, n, part(s)})
+		}
+		w.repeat()
+	}
+}
+
+// part is a subtask's part of a checkpoint, and says whose it is.
+func part(s graph.Subtask) snapshot.Task {
+	return snapshot.Task{graph.ID{byte(s.Index)}: snapshot.State{}}
+}
+
+func subtask(part snapshot.Task) graph.Subtask {
+	for id := range part {
+		return graph.Subtask{Index: int(id[0])}
+	}
+	return graph.Subtask{Index: -1}
+}
+
+func (w *world) store(a Store) error {
+	n := a.Barrier.Checkpoint
+	f := w.all[n]
+	if !f.pending || f.storing || f.final != a.Final || f.attempt != w.attempt || !w.running {
+		return fmt.Errorf("attempt %d: %+v", w.attempt, f)
+	}
+	for _, s := range w.subtasks {
+		if !f.acked[s] || subtask(a.Subtasks[s]) != s {
+			return fmt.Errorf("without the part of %d", s.Index)
+		}
+	}
+	f.storing = true
+	switch {
+	case w.luck(10) == 1:
+		w.wire = append(w.wire, Failed{n, "store", w.rng.IntN(2) == 0})
+	default:
+		w.wire = append(w.wire, Stored{n})
+	}
+	return nil
+}
+
+func (w *world) commit(n uint64) error {
+	if f := w.all[n]; !f.complete || f.attempt != w.attempt || w.committing != 0 || n <= w.committed {
+		return fmt.Errorf("committing %d, committed %d: %+v", w.committing, w.committed, f)
+	}
+	w.committing = n
+	w.wire = append(w.wire, Committed{n})
+	w.repeat()
+	return nil
+}
+
+func (w *world) discard(n uint64) error {
+	f := w.all[n]
+	w.drop(n)
+	switch {
+	case f.discarded:
+		return fmt.Errorf("again")
+	case f.storing:
+		return fmt.Errorf("while it is being stored")
+	case f.unknown:
+		return fmt.Errorf("though nobody knows whether it is stored")
+	case f.complete && n >= w.stored && w.stored <= w.restored:
+		return fmt.Errorf("without a newer one")
+	case n == w.restored && w.stored == 0, n == w.stored:
+		return fmt.Errorf("it is needed")
+	case f.complete && len(w.kept()) <= w.policy.Retained:
+		return fmt.Errorf("of %v, and %d are to be kept", w.kept(), w.policy.Retained)
+	}
+	f.discarded = true
+	return nil
+}
+
+// count compares the statistics with what happened.
+func (w *world) count() error {
+	var want Stats
+	for _, f := range w.all {
+		switch {
+		case f.attempt == 0: // from before
+			continue
+		case f.pending:
+			want.InProgress++
+		case f.complete:
+			want.Completed++
+		default:
+			want.Failed++
+		}
+		want.Triggered++
+	}
+	got := w.Stats()
+	if len(got.History) > history {
+		return fmt.Errorf("a history of %d", len(got.History))
+	}
+	if got.Triggered != want.Triggered || got.InProgress != want.InProgress ||
+		got.Completed != want.Completed || got.Failed != want.Failed {
+		return fmt.Errorf("statistics are %+v, want %+v", got, want)
+	}
+	return nil
+}
+
+// account makes sure that nothing is left of what isn't kept.
+func (w *world) account() error {
+	kept := w.kept()
+	if w.policy.Interval > 0 && len(kept) > w.policy.Retained {
+		return fmt.Errorf("%v are kept, want %d", kept, w.policy.Retained)
+	}
+	for n, f := range w.all {
+		if !f.complete && !f.unknown && !f.storing && !f.discarded {
+			return fmt.Errorf("%d is neither complete nor discarded: %+v", n, f)
+		}
+		for s := range f.late {
+			if !f.released[s] && !f.unknown && w.drops-f.drops < remembered {
+				return fmt.Errorf("the late part of subtask %d in %d is not released", s.Index, n)
+			}
+		}
+	}
+	return nil
+}
