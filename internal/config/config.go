@@ -39,7 +39,18 @@ func (s setting) String() string {
 	if s.origin == unset {
 		return fmt.Sprintf("%s (%s)", s.key, unset)
 	}
-	return fmt.Sprintf("%s = %q (%s)", clip(s.key), clip(s.text), s.origin)
+	text := s.text
+	if isSecret(s.key) {
+		text = "******"
+	}
+	return fmt.Sprintf("%s = %q (%s)", clip(s.key), clip(text), s.origin)
+}
+
+// isSecret reports whether a key's value must not be seen in a message. Unknown keys have secrets too.
+func isSecret(key string) bool {
+	key = strings.ToLower(key)
+	return slices.ContainsFunc([]string{"password", "secret", "token", "account.key", "apikey", "api-key", "service-key", "auth", "jaas.config"},
+		func(word string) bool { return strings.Contains(key, word) })
 }
 
 // unset is the origin of a setting without a value.
@@ -84,6 +95,9 @@ func Merge(layers ...Layer) (*Config, error) {
 	}
 	m.config.derive()
 	m.contradictions()
+	if len(m.problems) > maxProblems {
+		m.problems = append(m.problems[:maxProblems], errors.New("and more mistakes"))
+	}
 	if len(m.problems) > 0 {
 		return nil, errors.Join(m.problems...)
 	}
@@ -143,15 +157,14 @@ type merger struct {
 	noted    map[string]bool // older names that have been noted
 }
 
-// maxProblems bounds how many mistakes are reported, for a file that is no configuration at all.
+// maxProblems bounds how many mistakes are reported where a file is no configuration at all.
 const maxProblems = 100
 
 func (m *merger) add(layer Layer) {
 	m.problems = append(m.problems, layer.problems...)
 	seen := map[string]setting{} // by current key, with the name that this layer used
 	for _, s := range layer.settings {
-		if len(m.problems) >= maxProblems {
-			m.problems = append(m.problems, errors.New("and perhaps more: the first mistakes are enough to begin with"))
+		if len(m.problems) > maxProblems {
 			return
 		}
 		d := find(s.key)

@@ -181,11 +181,29 @@ func TestFlinksOwnFilesLoad(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		if got := Get(cfg, CheckpointDir); !strings.HasSuffix(got, "/flink-checkpoints") {
+			t.Errorf("%s: checkpoint directory %q", name, got)
+		}
 		notes := strings.Join(cfg.Notes(), "\n")
 		for _, key := range []string{"jobmanager.rpc.address", "jobmanager.bind-host", "taskmanager.host", "taskmanager.memory.process.size"} {
 			if !strings.Contains(notes, key) {
 				t.Errorf("%s: no note about %s in\n%s", name, key, notes)
 			}
+		}
+	}
+}
+
+func TestSecretsStayOutOfMessages(t *testing.T) {
+	_, err := Merge(Assignments([]string{"s3.secret-key=hush", "metrics.reporter.x.password=hush", "parallelism.default=0"}))
+	if err == nil || strings.Contains(err.Error(), "hush") {
+		t.Error(err)
+	}
+	if notes := fmt.Sprint(merged(t, "metrics.reporter.x.password=hush").Notes()); strings.Contains(notes, "hush") {
+		t.Error(notes)
+	}
+	for d := range declarations() {
+		if isSecret(d.key) {
+			t.Errorf("%s: its mistakes won't show its value", d.key)
 		}
 	}
 }

@@ -220,7 +220,7 @@ var sections = []section{
 	{"High availability", []declaration{
 		{key: "high-availability.type", kind: oneOf("NONE", "ZOOKEEPER", "KUBERNETES"), otherwise: "NONE", use: refused, old: []string{"high-availability"}, meaning: "What elects the leader and remembers the latest checkpoint when a JobManager is lost."},
 		{key: "high-availability.storageDir", kind: text{}, use: later, old: []string{"high-availability.zookeeper.storageDir"}, meaning: "The directory of what a new leader needs."},
-		{key: "high-availability.cluster-id", kind: text{}, otherwise: "/default", use: later, meaning: "Tells clusters that share the service apart."},
+		{key: "high-availability.cluster-id", kind: text{}, otherwise: "/default", use: later, old: []string{"high-availability.zookeeper.path.namespace"}, meaning: "Tells clusters that share the service apart."},
 		{key: "high-availability.zookeeper.quorum", kind: text{}, use: later, meaning: "The addresses of ZooKeeper."},
 		{key: "high-availability.zookeeper.path.root", kind: text{}, otherwise: "/flink", use: later, meaning: "The path below which everything is kept in ZooKeeper."},
 		{key: "high-availability.jobmanager.port", kind: text{}, otherwise: "0", use: later, meaning: "The ports on which a leader is reached."},
