@@ -1,0 +1,188 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/weirstream/weir/codec"
+)
+
+// Kinds of keyed state, as snapshots name them.
+const (
+	valueKind    = "value"
+	listKind     = "list"
+	mapKind      = "map"
+	reducingKind = "reducing"
+)
+
+// A Value is one value of type T per key. The zero Value is of no use; NewValue
+// makes one.
+//
+// What is read from a state and refers to memory, such as a slice, isn't kept
+// beyond the handler's call. Whoever changes it in place sets it again.
+type Value[T any] struct{ cell cell[T] }
+
+// NewValue declares a value on the operator. It is called in the operator's
+// constructor. What is wrong with the name or the type is the operator's error.
+func NewValue[T any, K comparable](op Keyed[K], name string) Value[T] {
+	return Value[T]{declareCell[T](op, name, valueKind, codec.Plain[T]())}
+}
+
+// Get returns the current key's value, or the zero value if there is none.
+func (s Value[T]) Get() T {
+	v, _ := s.Lookup()
+	return v
+}
+
+// Lookup returns the current key's value and whether there is one.
+func (s Value[T]) Lookup() (v T, ok bool) {
+	if p := s.cell.find(); p != nil {
+		return *p, true
+	}
+	return v, false
+}
+
+// Set sets the current key's value.
+func (s Value[T]) Set(v T) {
+	p, _ := s.cell.ref()
+	*p = v
+}
+
+// Clear removes the current key's value.
+func (s Value[T]) Clear() { s.cell.remove() }
+
+// A List is a list of items per key.
+type List[T any] struct{ cell cell[[]T] }
+
+// NewList declares a list on the operator, as NewValue does a value.
+func NewList[T any, K comparable](op Keyed[K], name string) List[T] {
+	// The items can't be reached by the user, and a list only grows at its end or
+	// is replaced, so its header can be captured as it is.
+	return List[T]{declareCell[[]T](op, name, listKind, codec.Plain[T]())}
+}
+
+// Append adds items to the current key's list.
+func (s List[T]) Append(items ...T) {
+	if len(items) == 0 {
+		return
+	}
+	p, _ := s.cell.ref()
+	*p = append(*p, items...)
+}
+
+// All yields the items of the current key's list. What is appended meanwhile
+// isn't among them.
+func (s List[T]) All() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		if p := s.cell.find(); p != nil {
+			slices.Values(*p)(yield)
+		}
+	}
+}
+
+// Len is the number of items in the current key's list.
+func (s List[T]) Len() int {
+	if p := s.cell.find(); p != nil {
+		return len(*p)
+	}
+	return 0
+}
+
+// Set replaces the current key's list by a copy of items.
+func (s List[T]) Set(items []T) {
+	if len(items) == 0 {
+		s.cell.remove()
+		return
+	}
+	p, _ := s.cell.ref()
+	*p = slices.Clone(items)
+}
+
+// Clear empties the current key's list.
+func (s List[T]) Clear() { s.cell.remove() }
+
+// A Reducing is one value per key into which others are merged.
+type Reducing[T any] struct {
+	cell  cell[T]
+	merge func(a, b T) T
+}
+
+// NewReducing declares a reducing state on the operator, as NewValue does a
+// value. Merge gets what is there and what is added. It doesn't use state.
+func NewReducing[T any, K comparable](op Keyed[K], name string, merge func(a, b T) T) Reducing[T] {
+	return Reducing[T]{declareCell[T](op, name, reducingKind, codec.Plain[T]()), merge}
+}
+
+// Add merges v into the current key's value, or makes it the value if there is none.
+func (s Reducing[T]) Add(v T) {
+	p, fresh := s.cell.ref()
+	if !fresh {
+		v = s.merge(*p, v)
+	}
+	*p = v
+}
+
+// Get returns the current key's value, or the zero value if there is none.
+func (s Reducing[T]) Get() (v T) {
+	if p := s.cell.find(); p != nil {
+		v = *p
+	}
+	return v
+}
+
+// Clear removes the current key's value.
+func (s Reducing[T]) Clear() { s.cell.remove() }
+
+// NewTable declares a value on the operator, as NewValue does, and returns the
+// table itself, for operators that loop over many records: they find keys on
+// their own and don't set the keyspace's.
+func NewTable[T any, K comparable](op Keyed[K], name string) *Table[K, T] {
+	return declareTable[T](op.Keyspace(), name, valueKind, codec.Plain[T]())
+}
+
+// A cell is the current key's place in a table, the key's type forgotten.
+type cell[T any] interface {
+	find() *T
+	ref() (v *T, fresh bool)
+	remove()
+}
+
+type current[K comparable, T any] struct {
+	ks    *Keyspace[K]
+	table *Table[K, T]
+}
+
+func (c *current[K, T]) find() *T        { return c.table.find(c.ks.key, c.ks.hash) }
+func (c *current[K, T]) ref() (*T, bool) { return c.table.Ref(c.ks.key, c.ks.hash) }
+func (c *current[K, T]) remove()         { c.table.remove(c.ks.key, c.ks.hash) }
+
+func declareCell[T any, K comparable](op Keyed[K], name, kind string, plain bool) cell[T] {
+	ks := op.Keyspace()
+	return &current[K, T]{ks, declareTable[T](ks, name, kind, plain)}
+}
+
+// declareTable adds a state of one value per key. Plain says that the user can't
+// reach what values refer to.
+func declareTable[T any, K comparable](ks *Keyspace[K], name, kind string, plain bool) *Table[K, T] {
+	values, err := codec.For[T]()
+	t := newTable(format[K, T]{prefix: prefixOf(name), hash: ks.codec.Hash, appendKey: ks.codec.Append, value: values}, !plain)
+	c := column{Declared: Declared{Name: name, Kind: kind}, freeze: t.freeze}
+	c.load = func(key, value []byte) error {
+		var k K
+		if err := decode(ks.codec, key, &k); err != nil {
+			return err
+		}
+		v, _ := t.Ref(k, ks.codec.Hash(&k))
+		return decode(values, value, v)
+	}
+	if err == nil {
+		c.Value = values.Schema()
+	} else {
+		err = fmt.Errorf("%s: %w", kind, err)
+	}
+	ks.declare(c, err)
+	return t
+}
+
+func prefixOf(name string) []byte { return append([]byte(name), 0) }

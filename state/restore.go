@@ -1,0 +1,108 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirstream/weir/codec"
+)
+
+// Restore loads what handles hold of the keyspace's own key groups. A state that
+// is in them and isn't declared is ErrUndeclared, unless allowDropped; then its
+// name is returned. Restore is called before the first record.
+func (ks *Keyspace[K]) Restore(ctx context.Context, from []Handle, at Origin, allowDropped bool) (dropped []string, err error) {
+	dropped, err = ks.match(from, allowDropped)
+	if err == nil {
+		err = ks.load(ctx, from, at)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("restore keyed state: %w", err)
+	}
+	return dropped, nil
+}
+
+// match checks that what was stored can be read into what is declared.
+func (ks *Keyspace[K]) match(from []Handle, allowDropped bool) (dropped []string, err error) {
+	for _, h := range from {
+		if h.Key != ks.codec.Schema() {
+			return nil, fmt.Errorf("keys: stored as %s, declared as %s", describe(h.Key), describe(ks.codec.Schema()))
+		}
+		for _, stored := range h.States {
+			c := ks.column([]byte(stored.Name))
+			switch {
+			case c != nil && c.Declared != stored:
+				return nil, fmt.Errorf("state %q: stored as %s, declared as %s", stored.Name, stored, c.Declared)
+			case c == nil && !allowDropped:
+				return nil, fmt.Errorf("state %q: %w", stored.Name, ErrUndeclared)
+			case c == nil && !slices.Contains(dropped, stored.Name):
+				dropped = append(dropped, stored.Name)
+			}
+		}
+	}
+	return dropped, nil
+}
+
+func (ks *Keyspace[K]) load(ctx context.Context, from []Handle, at Origin) error {
+	from = slices.DeleteFunc(slices.Clone(from), func(h Handle) bool {
+		return len(h.Files) == 0 || h.Last < ks.owned.first || ks.owned.last < h.First
+	})
+	var name []byte // of the entry before
+	var c *column
+	for e, err := range ks.store.Read(ctx, from, at, ks.owned.first, ks.owned.last) {
+		if err != nil {
+			return err
+		}
+		end := -1
+		if len(e.Key) > 2 {
+			end = bytes.IndexByte(e.Key[2:], 0)
+		}
+		if end < 0 {
+			return fmt.Errorf("key %x: it has no name of a state", e.Key)
+		}
+		if n := e.Key[2:][:end]; c == nil || !bytes.Equal(n, name) {
+			name = append(name[:0], n...)
+			c = ks.column(name)
+		}
+		if c == nil {
+			continue // dropped
+		}
+		if err := c.load(e.Key[2+end+1:], e.Value); err != nil {
+			return fmt.Errorf("state %q: key %x: %w", c.Name, e.Key, err)
+		}
+	}
+	return ctx.Err()
+}
+
+// column returns the state of a name, or nil.
+func (ks *Keyspace[K]) column(name []byte) *column {
+	at, ok := slices.BinarySearchFunc(ks.columns, string(name), func(c column, name string) int { return cmp.Compare(c.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &ks.columns[at]
+}
+
+// String says what a state is, as in "map of string (weir-key/1) to int64 (weir/1)".
+func (d Declared) String() string {
+	if d.UserKey != (codec.Schema{}) {
+		return fmt.Sprintf("%s of %s to %s", d.Kind, describe(d.UserKey), describe(d.Value))
+	}
+	return fmt.Sprintf("%s of %s", d.Kind, describe(d.Value))
+}
+
+func describe(s codec.Schema) string { return fmt.Sprintf("%s (%s)", s.Type, s.Codec) }
+
+// decode decodes a whole value.
+func decode[T any](c codec.Codec[T], src []byte, v *T) error {
+	n, err := c.Decode(src, v)
+	if err == nil && n < len(src) {
+		err = errLonger
+	}
+	return err
+}
+
+var errLonger = errors.New("there is more than the value")
