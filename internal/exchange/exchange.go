@@ -50,9 +50,8 @@ type Sender interface {
 // Inbox is all that a subtask waits for. One goroutine takes from it; anybody
 // may send.
 type Inbox struct {
-	wake func() // of the loop that takes
-
 	mu    sync.Mutex // guards what is below
+	wake  func()     // the loop that takes; nil until Attach
 	lanes []lane
 	next  int // lane that has its turn
 	mail  []func()
@@ -73,14 +72,32 @@ type lane struct {
 	queued  atomic.Int32 // tail - head, for the writer
 }
 
-// NewInbox makes an inbox with a number of lanes. Wake is called whenever there
-// is something new to take.
-func NewInbox(lanes int, wake func()) *Inbox {
-	in := &Inbox{wake: wake, lanes: make([]lane, lanes)}
+// NewInbox makes an inbox with a number of lanes. It can be sent to before
+// there is anybody who takes.
+func NewInbox(lanes int) *Inbox {
+	in := &Inbox{lanes: make([]lane, lanes)}
 	for i := range in.lanes {
 		in.lanes[i].ring = make([]Element, 8)
 	}
 	return in
+}
+
+// Attach says whom to wake, from now on, when there is something new to take.
+func (in *Inbox) Attach(wake func()) {
+	in.mu.Lock()
+	in.wake = wake
+	in.mu.Unlock()
+	wake()
+}
+
+// Wake wakes the loop that takes.
+func (in *Inbox) Wake() {
+	in.mu.Lock()
+	wake := in.wake
+	in.mu.Unlock()
+	if wake != nil {
+		wake()
+	}
 }
 
 // Sender returns the writing end of a lane that is full at bound elements.
@@ -98,7 +115,7 @@ func (in *Inbox) Post(mail func()) {
 	in.mu.Lock()
 	in.mail = append(in.mail, mail)
 	in.mu.Unlock()
-	in.wake()
+	in.Wake()
 }
 
 // Mail takes the oldest mail, nil if there is none.
@@ -197,8 +214,11 @@ func (s *sender) Send(e Element) (spare any) {
 		spare = s.lane.spare[n-1]
 		s.lane.spare = s.lane.spare[:n-1]
 	}
+	wake := s.in.wake
 	s.in.mu.Unlock()
-	s.in.wake()
+	if wake != nil {
+		wake()
+	}
 	return spare
 }
 

@@ -1,0 +1,87 @@
+package operator
+
+import "github.com/weirstream/weir/record"
+
+// An Output collects what an operator emits and passes it on.
+type Output[T any] struct {
+	chain *Chain
+	batch *record.Batch[T]
+	next  []Receiver[T]
+	limit int // length at which Emit looks closer: 0 while closed or timed
+	open  bool
+	timed bool
+	at    int64 // time of the records being emitted, if timed
+}
+
+// NewOutput makes the output of an operator; next are Receiver[T] as any. It is
+// closed: records are refused until Open.
+func NewOutput[T any](c *Context, next []any) *Output[T] {
+	o := &Output[T]{chain: c.Chain, batch: &record.Batch[T]{}}
+	for _, r := range next {
+		o.next = append(o.next, r.(Receiver[T]))
+	}
+	return o
+}
+
+// Open lets records through.
+func (o *Output[T]) Open() { o.open, o.limit = true, BatchSize }
+
+// Close refuses records.
+func (o *Output[T]) Close() { o.open, o.limit = false, 0 }
+
+// Emit passes a record on.
+func (o *Output[T]) Emit(v T) {
+	o.batch.Values = append(o.batch.Values, v)
+	if len(o.batch.Values) >= o.limit {
+		o.look()
+	}
+}
+
+func (o *Output[T]) look() {
+	if !o.open {
+		o.batch.Reset()
+		panic("weir: emit outside of a handler's functions: an operator emits while it processes a record, a timer or the end of input")
+	}
+	if o.timed {
+		o.batch.Times = append(o.batch.Times, o.at)
+	}
+	if len(o.batch.Values) >= BatchSize {
+		o.Flush()
+	}
+}
+
+// At sets the time of the records that are emitted next.
+func (o *Output[T]) At(at int64) { o.at = at }
+
+// Time returns the time that the records being emitted get.
+func (o *Output[T]) Time() int64 { return o.at }
+
+// setTimed says whether the records of the batch at hand have times.
+func (o *Output[T]) setTimed(timed bool) {
+	o.timed, o.at, o.limit = timed, 0, BatchSize
+	if timed {
+		o.limit = 0 // so that Emit calls look
+	}
+}
+
+// Flush passes on what was emitted since the last time.
+func (o *Output[T]) Flush() {
+	if len(o.batch.Values) == 0 {
+		return
+	}
+	if o.chain.err == nil {
+		for _, receive := range o.next {
+			receive(o.batch)
+		}
+	}
+	o.batch.Reset()
+}
+
+// room returns the emptied batch with room for n records.
+func (o *Output[T]) room(n int) *record.Batch[T] {
+	o.Flush()
+	if cap(o.batch.Values) < n {
+		o.batch.Values = make([]T, 0, max(n, 16))
+	}
+	return o.batch
+}

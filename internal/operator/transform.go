@@ -1,0 +1,266 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/record"
+	"github.com/weirstream/weir/state"
+)
+
+// A Body is what an operator without a key does with a batch: it reads in and
+// emits to out.
+type Body[I, O any] func(in *record.Batch[I], out *Output[O]) error
+
+// Transform makes an operator of a body.
+type Transform[I, O any] struct {
+	Body  Body[I, O]
+	Last  func() error // at the end of input; may be nil
+	Quit  func() error // at the very end; may be nil
+	Lists state.Lists
+
+	out   *Output[O]
+	c     *Context
+	view  record.Batch[I]
+	ended bool
+}
+
+// Start puts the operator into its subtask: it restores its lists and opens its output.
+func (t *Transform[I, O]) Start(c *Context, out *Output[O]) (Operator, error) {
+	t.c, t.out = c, out
+	ended, err := restoreLists(c, &t.Lists)
+	if err != nil {
+		return nil, err
+	}
+	t.ended = ended
+	out.Open()
+	return t, nil
+}
+
+// Receiver implements Operator.
+func (t *Transform[I, O]) Receiver() any { return Receiver[I](t.receive) }
+
+func (t *Transform[I, O]) receive(b *record.Batch[I]) {
+	outer := t.c.Chain.Enter(t.c.Name)
+	t.out.setTimed(len(b.Times) > 0)
+	if err := t.Body(b, t.out); err != nil {
+		t.c.Chain.Fail(t.c.Name, err)
+	}
+	t.out.Flush()
+	t.c.Chain.at = outer
+}
+
+// Slice implements Operator.
+func (t *Transform[I, O]) Slice(batch any, from, to int) {
+	t.receive(view(&t.view, batch.(*record.Batch[I]), from, to))
+}
+
+// Length implements Operator.
+func (t *Transform[I, O]) Length(batch any) int { return len(batch.(*record.Batch[I]).Values) }
+
+// End implements Operator.
+func (t *Transform[I, O]) End() {
+	if t.ended {
+		return
+	}
+	t.ended = true
+	if t.Last == nil {
+		return
+	}
+	outer := t.c.Chain.Enter(t.c.Name)
+	t.out.setTimed(false)
+	if err := t.Last(); err != nil {
+		t.c.Chain.Fail(t.c.Name, err)
+	}
+	t.out.Flush()
+	t.c.Chain.at = outer
+}
+
+// Freeze implements Operator.
+func (t *Transform[I, O]) Freeze(record.Barrier) (Part, error) {
+	return &part{ended: t.ended, lists: t.Lists.Freeze()}, nil
+}
+
+// Completed implements Operator.
+func (t *Transform[I, O]) Completed(uint64) {}
+
+// Err implements Operator.
+func (t *Transform[I, O]) Err() error {
+	return t.Lists.Err()
+}
+
+// Close implements Operator.
+func (t *Transform[I, O]) Close() error {
+	t.out.Close()
+	if t.Quit == nil {
+		return nil
+	}
+	return t.Quit()
+}
+
+// view makes to show some records of b.
+func view[T any](to, b *record.Batch[T], from, upto int) *record.Batch[T] {
+	to.Values = b.Values[from:upto]
+	to.Times, to.Hashes = nil, nil
+	if len(b.Times) > 0 {
+		to.Times = b.Times[from:upto]
+	}
+	if len(b.Hashes) > 0 {
+		to.Hashes = b.Hashes[from:upto]
+	}
+	return to
+}
+
+// Map emits f of each record.
+func Map[I, O any](f func(I) O) Body[I, O] {
+	return func(in *record.Batch[I], out *Output[O]) error {
+		b := out.room(len(in.Values))
+		values := b.Values[:len(in.Values)]
+		for i := range in.Values {
+			values[i] = f(in.Values[i])
+		}
+		b.Values, b.Times = values, append(b.Times, in.Times...)
+		return nil
+	}
+}
+
+// TryMap emits f of each record, and stops at its first error.
+func TryMap[I, O any](f func(I) (O, error)) Body[I, O] {
+	return func(in *record.Batch[I], out *Output[O]) error {
+		b := out.room(len(in.Values))
+		for i := range in.Values {
+			v, err := f(in.Values[i])
+			if err != nil {
+				return err
+			}
+			b.Values = append(b.Values, v)
+		}
+		b.Times = append(b.Times, in.Times...)
+		return nil
+	}
+}
+
+// Filter emits the records that f says yes to.
+func Filter[T any](f func(T) bool) Body[T, T] {
+	return func(in *record.Batch[T], out *Output[T]) error {
+		b := out.room(len(in.Values))
+		if len(in.Times) > 0 {
+			for i := range in.Values {
+				if f(in.Values[i]) {
+					b.AddAt(in.Values[i], in.Times[i])
+				}
+			}
+			return nil
+		}
+		values := b.Values[:len(in.Values)]
+		n := 0
+		for i := range in.Values {
+			if values[n] = in.Values[i]; f(in.Values[i]) {
+				n++
+			}
+		}
+		b.Values = values[:n]
+		return nil
+	}
+}
+
+// Each calls f with each record.
+func Each[I, O any](f func(I, func(O)) error, out *Output[O]) Body[I, O] {
+	emit := out.Emit
+	return func(in *record.Batch[I], out *Output[O]) error {
+		for i := range in.Values {
+			if out.timed {
+				out.at = in.Times[i]
+			}
+			if err := f(in.Values[i], emit); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// FlatMap emits what f says for each record.
+func FlatMap[I, O any](f func(I) iter.Seq[O], out *Output[O]) Body[I, O] {
+	emit := func(v O) bool { out.Emit(v); return true }
+	return func(in *record.Batch[I], out *Output[O]) error {
+		for i := range in.Values {
+			if out.timed {
+				out.at = in.Times[i]
+			}
+			f(in.Values[i])(emit)
+		}
+		return nil
+	}
+}
+
+// Do calls f with each record and emits nothing.
+func Do[I any](f func(I) error) Body[I, struct{}] {
+	return func(in *record.Batch[I], _ *Output[struct{}]) error {
+		for i := range in.Values {
+			if err := f(in.Values[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Handle calls a handler's function with each record.
+func Handle[I, O any](f func(I) error) Body[I, O] {
+	return func(in *record.Batch[I], out *Output[O]) error {
+		for i := range in.Values {
+			if out.timed {
+				out.at = in.Times[i]
+			}
+			if err := f(in.Values[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// restoreLists gives lists what was saved of them, and says whether the
+// operator's input had ended.
+func restoreLists(c *Context, lists *state.Lists) (ended bool, err error) {
+	lists.Seal()
+	if err := lists.Err(); err != nil || c.Restored == nil {
+		return false, err
+	}
+	for _, l := range c.Restored.Lists {
+		items, err := readList(c, l)
+		if err != nil {
+			return false, fmt.Errorf("list %q: %w", l.Name, err)
+		}
+		err = lists.Restore(l.Name, l.Schema, items)
+		if c.DropUnclaimed && errors.Is(err, state.ErrUndeclared) {
+			c.Logger.Warn("list dropped: the operator doesn't declare it any more", "list", l.Name, "items", len(items))
+			err = nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return c.Restored.Ended, nil
+}
+
+func readList(c *Context, l snapshot.List) (items [][]byte, err error) {
+	blob, err := c.Origin.Open(c, l.File)
+	if err != nil {
+		return nil, err
+	}
+	defer blob.Close()
+	at := l.Offset
+	for _, n := range l.Lengths {
+		item := make([]byte, n)
+		if _, err := blob.ReadAt(item, at); err != nil {
+			return nil, err
+		}
+		items, at = append(items, item), at+int64(n)
+	}
+	return slices.Clip(items), nil
+}

@@ -1,0 +1,261 @@
+// Package worker runs subtasks: it does what the job master's commands say, and
+// reports what becomes of it.
+package worker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/weirstream/weir/internal/control"
+	"github.com/weirstream/weir/internal/exchange"
+	"github.com/weirstream/weir/internal/executor"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/operator"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/task"
+	"github.com/weirstream/weir/record"
+	"github.com/weirstream/weir/state"
+)
+
+// A Job is what a worker has to know of a job: its graph, and the code for each
+// node and edge of its stream graph.
+type Job struct {
+	ID    string
+	Graph *graph.JobGraph
+	Nodes []operator.Spec
+	Edges []operator.Edge
+}
+
+// Settings are those of a worker.
+type Settings struct {
+	Executor      executor.Executor
+	Backend       state.Backend
+	Logger        *slog.Logger
+	BufferTimeout time.Duration
+	SliceMax      int  // records in a slice at most; 0: a full batch
+	Encode        bool // local channels write and read bytes, as those between processes do
+	DropUnclaimed bool // stored state that an operator doesn't declare any more
+	// Target and Origin lead to the files of a checkpoint to write and of one restored.
+	Target func(b record.Barrier) state.Target
+	Origin func(uri string) state.Origin
+}
+
+// Worker runs the subtasks of one job in this process.
+type Worker struct {
+	job      Job
+	settings Settings
+	report   func(control.Report)
+
+	mu  sync.Mutex // guards what is below
+	run *attempt   // the newest; nil before the first
+}
+
+// attempt is what runs, or ran, for one attempt.
+type attempt struct {
+	number   graph.Attempt
+	ctx      context.Context
+	cancel   context.CancelFunc
+	inboxes  map[graph.Subtask]*exchange.Inbox
+	subtasks map[graph.Subtask]*subtask
+}
+
+// subtask is a subtask with where it sends its reports.
+type subtask struct {
+	*task.Subtask
+	source  bool
+	stopped bool // guarded by Worker.mu
+}
+
+// New makes a worker. Report must not block and may be called from any goroutine.
+func New(job Job, settings Settings, report func(control.Report)) *Worker {
+	if settings.SliceMax == 0 {
+		settings.SliceMax = operator.BatchSize
+	}
+	return &Worker{job: job, settings: settings, report: report}
+}
+
+// Do carries out a command. Commands of an older attempt are dropped.
+func (w *Worker) Do(c control.Command) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if d, ok := c.(control.Deploy); ok {
+		w.deploy(d)
+		return
+	}
+	if w.run == nil || w.run.number != control.AttemptOf(c) {
+		return
+	}
+	if a, ok := c.(control.Assign); ok {
+		if s := w.run.subtasks[a.Subtask]; s != nil {
+			s.Assign(task.Assignment{Request: a.Request, Splits: a.Splits, NoMore: a.NoMore, After: a.After})
+		}
+		return
+	}
+	if _, ok := c.(control.Stop); ok {
+		w.run.cancel()
+	}
+	for id, s := range w.run.subtasks {
+		w.tell(id, s, c)
+	}
+}
+
+// tell passes on a command that is for every subtask, or for every source.
+func (w *Worker) tell(id graph.Subtask, s *subtask, c control.Command) {
+	switch c := c.(type) {
+	case control.Start:
+		s.Start()
+	case control.Trigger:
+		if s.source {
+			b := c.Barrier
+			b.Target = c.Target
+			s.Trigger(b, c.Assigned[id])
+		}
+	case control.Complete:
+		s.Completed(c.Checkpoint)
+	case control.Abort:
+		s.Abort(c.Checkpoint)
+	case control.Finish, control.Stop:
+		if s.stopped {
+			w.report(control.Stopped{Attempt: w.run.number, Subtask: id}) // it was over before
+		}
+		s.Stop()
+	}
+}
+
+// deploy opens a subtask.
+func (w *Worker) deploy(d control.Deploy) {
+	if w.run == nil || w.run.number < d.Attempt {
+		w.begin(d.Attempt)
+	}
+	if w.run.number != d.Attempt || w.run.subtasks[d.Subtask] != nil {
+		return
+	}
+	t := w.job.Graph.Task(d.Subtask.Task)
+	s := &subtask{source: t.Operators[0].Kind == graph.Source}
+	w.run.subtasks[d.Subtask] = s
+	s.Subtask = task.New(w.run.ctx, w.plan(t, d))
+}
+
+// begin makes the inboxes of a new attempt, so that senders find them in
+// whatever order subtasks are opened.
+func (w *Worker) begin(n graph.Attempt) {
+	if w.run != nil {
+		w.run.cancel()
+	}
+	w.run = &attempt{
+		number:   n,
+		inboxes:  map[graph.Subtask]*exchange.Inbox{},
+		subtasks: map[graph.Subtask]*subtask{},
+	}
+	w.run.ctx, w.run.cancel = context.WithCancel(context.Background())
+	for _, id := range w.job.Graph.Subtasks() {
+		w.run.inboxes[id] = exchange.NewInbox(w.lanes(id))
+	}
+}
+
+// lanes is the number of a subtask's input channels; a source has one for its fetcher.
+func (w *Worker) lanes(id graph.Subtask) int { return max(1, len(w.job.Graph.Inputs(id))) }
+
+// channelBound is how many batches a channel holds before its writer stops.
+const channelBound = 4
+
+func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
+	run, id := w.run, d.Subtask
+	log := w.settings.Logger.With("task", t.Name, "subtask", id.Index)
+	p := task.Plan{
+		Name:          fmt.Sprintf("%s (%d/%d)", t.Name, id.Index+1, t.Parallelism),
+		Inbox:         run.inboxes[id],
+		Inputs:        w.lanes(id),
+		BufferTimeout: w.settings.BufferTimeout,
+		SliceMax:      w.settings.SliceMax,
+		Executor:      w.settings.Executor,
+		Target:        w.settings.Target,
+		Reports:       &reports{w, run, id},
+		Logger:        log,
+	}
+	place := map[int]int{} // of each edge that leaves the chain, in p.Outputs
+	for _, op := range t.Operators {
+		st := task.Step{ID: op.ID, Spec: w.job.Nodes[op.Node], Context: &operator.Context{
+			Operator: op.ID, Name: cmp.Or(op.UID, op.Name), Index: id.Index, Degree: t.Parallelism, MaxParallelism: t.MaxParallelism,
+			Job: w.job.ID, AttemptName: d.Name, DropUnclaimed: w.settings.DropUnclaimed,
+			Backend: w.settings.Backend, Logger: log.With("operator", cmp.Or(op.UID, op.Name)),
+		}}
+		if restored, ok := d.Restored[op.ID]; ok {
+			st.Context.Restored, st.Context.Origin = &restored, w.settings.Origin(d.From)
+		}
+		for _, link := range op.Chained {
+			st.Next = append(st.Next, link.To)
+		}
+		for _, e := range op.Out {
+			place[e] = len(p.Outputs)
+			st.Outputs = append(st.Outputs, len(p.Outputs))
+			edge := w.job.Graph.Edges[e]
+			p.Outputs = append(p.Outputs, task.Output{
+				Edge:    w.job.Edges[edge.Edge],
+				Routing: operator.Routing{Subtask: id.Index, MaxParallelism: w.job.Graph.Tasks[edge.To].MaxParallelism},
+			})
+		}
+		p.Operators = append(p.Operators, st)
+	}
+	for _, c := range w.job.Graph.Outputs(id) {
+		routing := &p.Outputs[place[c.Edge]].Routing
+		routing.Senders = append(routing.Senders, w.sender(t, c))
+	}
+	return p
+}
+
+// sender is the writing end of a channel.
+func (w *Worker) sender(t *graph.Task, c graph.Channel) exchange.Sender {
+	self := w.run.inboxes[c.From]
+	s := w.run.inboxes[c.To].Sender(c.Index, channelBound, self.Wake)
+	if !w.settings.Encode {
+		return s
+	}
+	from := t.Operators[w.job.Graph.Edges[c.Edge].Operator]
+	run := w.run
+	return exchange.Encoded(s, w.job.Nodes[from.Node].Out, func(err error) {
+		w.report(control.Failed{Attempt: run.number, Subtask: c.From, Err: err})
+	})
+}
+
+// reports puts a subtask's reports into messages.
+type reports struct {
+	worker *Worker
+	run    *attempt
+	id     graph.Subtask
+}
+
+func (r *reports) Ready() {
+	r.worker.report(control.Ready{Attempt: r.run.number, Subtask: r.id})
+}
+
+func (r *reports) Request(n uint64) {
+	r.worker.report(control.Request{Attempt: r.run.number, Subtask: r.id, Request: n})
+}
+
+func (r *reports) Ack(checkpoint uint64, t snapshot.Task) {
+	r.worker.report(control.Ack{Attempt: r.run.number, Subtask: r.id, Checkpoint: checkpoint, State: t})
+}
+
+func (r *reports) Decline(checkpoint uint64, reason string) {
+	r.worker.report(control.Decline{Attempt: r.run.number, Subtask: r.id, Checkpoint: checkpoint, Reason: reason})
+}
+
+func (r *reports) Ended() {
+	r.worker.report(control.Ended{Attempt: r.run.number, Subtask: r.id})
+}
+
+func (r *reports) Failed(err error, stack string) {
+	r.worker.report(control.Failed{Attempt: r.run.number, Subtask: r.id, Err: err, Stack: stack})
+}
+
+func (r *reports) Stopped() {
+	r.worker.mu.Lock()
+	r.run.subtasks[r.id].stopped = true
+	r.worker.mu.Unlock()
+	r.worker.report(control.Stopped{Attempt: r.run.number, Subtask: r.id})
+}
