@@ -209,13 +209,25 @@ func TestSecretsStayOutOfMessages(t *testing.T) {
 }
 
 func TestMistakesAreBounded(t *testing.T) {
-	var nonsense strings.Builder
-	for i := range 5000 {
-		fmt.Fprintf(&nonsense, "k%d: v\n", i)
+	for _, form := range []string{"k%d: v\n", "%d: not a key\n"} {
+		var nonsense strings.Builder
+		for i := range 5000 {
+			fmt.Fprintf(&nonsense, form, i)
+		}
+		_, err := Merge(parse("c.yaml", []byte(nonsense.String())))
+		if lines := strings.Count(err.Error(), "\n") + 1; lines != maxProblems+1 {
+			t.Errorf("%q: %d lines of mistakes", form, lines)
+		}
 	}
-	_, err := Merge(parse("c.yaml", []byte(nonsense.String())))
-	if lines := strings.Count(err.Error(), "\n") + 1; lines != maxProblems+1 {
-		t.Errorf("%d lines of mistakes", lines)
+}
+
+func TestFilesFromWindowsRead(t *testing.T) {
+	cfg, err := Merge(parse("c.yaml", []byte("\ufeffpipeline:\r\n  name: a\r\nexecution.checkpointing.dir: file:///c\r\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, dir := Get(cfg, JobName), Get(cfg, CheckpointDir); name != "a" || dir != "file:///c" {
+		t.Errorf("%q, %q", name, dir)
 	}
 }
 
@@ -239,14 +251,15 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-func TestHugeFilesAreRefusedBeforeTheyAreParsed(t *testing.T) {
-	for name, data := range map[string]string{
-		"bytes":   strings.Repeat("# comment\n", maxFile/10+1),
-		"line":    "a: " + strings.Repeat("x", maxLine) + "\n",
-		"nesting": strings.Repeat("[\n", maxTokens+1),
+func TestFilesThatAreNoConfigurationAreNotParsed(t *testing.T) {
+	for want, data := range map[string]string{
+		"c.yaml: too large for a configuration: more than 1 mb":                  strings.Repeat("# comment\n", maxFile/10+1),
+		"c.yaml: too large for a configuration: more than 20000 words and marks": strings.Repeat("[\n", maxTokens+1),
+		"c.yaml:2: a line of more than 64 kb":                                    "\na: " + strings.Repeat("x", maxLine) + "\n",
+		"c.yaml:2: not UTF-8":                                                    "a: b\n\xff: c\n",
 	} {
-		if _, err := Merge(parse("c.yaml", []byte(data))); err == nil || !strings.HasPrefix(err.Error(), "c.yaml") {
-			t.Errorf("%s: %v", name, err)
+		if _, err := Merge(parse("c.yaml", []byte(data))); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
