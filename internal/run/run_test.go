@@ -283,6 +283,22 @@ func TestUnreadableIsNeverNothingThere(t *testing.T) {
 	}
 }
 
+// Records stay readable for ever: this one, shown in docs/format.md, is of
+// version 1.
+func TestVersion1IsReadAndWritten(t *testing.T) {
+	const record = `weir run 1
+{"job":"wordcount","id":"00000000000000000000000000000007","started":"2026-01-02T12:00:00Z","starts":2,"from":{"path":"/tmp/wc/x/chk-7","checkpoint":7,"job_id":"00000000000000000000000000000009"},"end":"stopped","detail":"/tmp/sp"}
+crc32c 836ce2e4
+`
+	want := Run{"wordcount", id(7), noon, 2, Origin{"/tmp/wc/x/chk-7", 7, id(9)}, Stopped, "/tmp/sp"}
+	if got, err := decode([]byte(record)); err != nil || got != want {
+		t.Fatal(got, err)
+	}
+	if got, err := encode(want); err != nil || string(got) != record {
+		t.Fatal(string(got), err)
+	}
+}
+
 func TestRecordReplacedWhileLookingIsReadAgain(t *testing.T) {
 	m := filesystem.NewMemory()
 	l := begin(t, Open(m, "/wc"), "count", 1)
