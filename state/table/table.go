@@ -17,9 +17,9 @@ import (
 	"hash/crc32"
 )
 
-// Version is the version of the format that this package writes, and the newest
+// version is the version of the format that this package writes, and the newest
 // that it reads.
-const Version = 1
+const version = 1
 
 var (
 	// ErrCorrupt says that a file isn't what was written.
@@ -52,7 +52,7 @@ func (f footer) append(dst []byte) []byte {
 	dst = le.AppendUint64(dst, f.tombstones)
 	dst = le.AppendUint64(dst, uint64(f.properties))
 	dst = le.AppendUint64(dst, uint64(f.index))
-	dst = le.AppendUint32(dst, Version)
+	dst = le.AppendUint32(dst, version)
 	dst = le.AppendUint32(dst, crc32.Checksum(dst[at:], castagnoli))
 	return append(dst, magic...)
 }
@@ -66,8 +66,8 @@ func parseFooter(p []byte, offset int64) (f footer, err error) {
 	if got, want := crc32.Checksum(p[:36], castagnoli), le.Uint32(p[36:]); got != want {
 		return f, corrupt("footer", offset, "checksum %08x instead of %08x", got, want)
 	}
-	if v := le.Uint32(p[32:]); v > Version {
-		return f, fmt.Errorf("%w: written by version %d, this program reads up to %d", ErrVersion, v, Version)
+	if v := le.Uint32(p[32:]); v > version {
+		return f, fmt.Errorf("%w: written by version %d, this program reads up to %d", ErrVersion, v, version)
 	}
 	f = footer{le.Uint64(p), le.Uint64(p[8:]), int64(le.Uint64(p[16:])), int64(le.Uint64(p[24:]))}
 	if f.properties < 0 || f.index < f.properties || offset < f.index {
