@@ -253,7 +253,7 @@ func (c *Coordinator) ack(e Ack) []Action {
 	if p == nil {
 		return c.late(e)
 	}
-	if p.phase != waiting || p.attempt != e.Attempt || !p.missing[e.Subtask] {
+	if p.attempt != e.Attempt || !p.missing[e.Subtask] {
 		return nil
 	}
 	delete(p.missing, e.Subtask)
@@ -401,18 +401,11 @@ func (c *Coordinator) drop(now time.Time, p *pending, reason string) (do []Actio
 		c.undecided = append(c.undecided, n)
 		return do
 	}
-	if p.phase == waiting {
-		c.remember(p)
-	}
-	return append(do, Discard{n})
-}
-
-// remember keeps a dropped checkpoint in mind for late acks.
-func (c *Coordinator) remember(p *pending) {
 	p.parts, p.enumerators = nil, nil
 	if c.dropped = append(c.dropped, p); len(c.dropped) > remembered {
 		c.dropped = c.dropped[1:]
 	}
+	return append(do, Discard{n})
 }
 
 func find(in []*pending, n uint64) *pending {

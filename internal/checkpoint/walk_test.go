@@ -125,7 +125,7 @@ func (w *world) move() error {
 		}
 		return w.step(Tick{})
 	case r < 45:
-		w.now = w.now.Add(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+		w.now = w.now.Add(time.Duration(w.rng.IntN(3000)*(1+20*w.luck(20))) * time.Millisecond)
 	case len(w.wire) > 0:
 		i := w.rng.IntN(len(w.wire))
 		e := w.wire[i]
@@ -272,16 +272,7 @@ func (w *world) do(a Action, e Event) error {
 		}
 		w.notified = a.Checkpoint
 	case Abort:
-		if !w.all[a.Checkpoint].pending {
-			return fmt.Errorf("it isn't pending")
-		}
-		w.drop(a.Checkpoint)
-		if d, ok := e.(Decline); ok && d.NotReady {
-			return nil
-		}
-		if _, ok := e.(Stored); !ok {
-			w.failures++
-		}
+		return w.abort(a.Checkpoint, e)
 	case Discard:
 		return w.discard(a.Checkpoint)
 	case Release:
@@ -307,14 +298,47 @@ func (w *world) do(a Action, e Event) error {
 	return nil
 }
 
+// abort holds a failure to its cause, and counts it if it is to be counted.
+func (w *world) abort(n uint64, cause Event) error {
+	f := w.all[n]
+	if !f.pending {
+		return fmt.Errorf("it isn't pending")
+	}
+	w.drop(n)
+	counts := true
+	switch e := cause.(type) {
+	case Tick:
+		if w.now.Sub(f.began) < w.policy.Timeout {
+			return fmt.Errorf("too early")
+		}
+	case Decline:
+		if e.Checkpoint != n || e.Attempt != f.attempt || f.acked[e.Subtask] {
+			return fmt.Errorf("because of %+v", e)
+		}
+		counts = !e.NotReady
+	case Stored:
+		if e.Checkpoint <= n {
+			return fmt.Errorf("because of %+v", e)
+		}
+		counts = false
+	}
+	if counts {
+		w.failures++
+	}
+	return nil
+}
+
 func (w *world) enumerate(n uint64) error {
-	final := len(w.open) == 0
+	final, limit := len(w.open) == 0, w.policy.Concurrent
+	if w.policy.MinPause > 0 {
+		limit = 1
+	}
 	switch {
 	case n <= w.last:
 		return fmt.Errorf("number %d after %d", n, w.last)
 	case !w.running:
 		return fmt.Errorf("no attempt runs")
-	case len(w.pending()) >= w.concurrent(), final && len(w.pending()) > 0:
+	case len(w.pending()) >= limit, final && len(w.pending()) > 0:
 		return fmt.Errorf("%d are pending", len(w.pending()))
 	case w.stored != 0 && w.all[w.stored].final:
 		return fmt.Errorf("the final one is stored")
@@ -360,7 +384,10 @@ func (w *world) trigger(a Trigger) {
 			w.wire = append(w.wire, Ack{w.attempt, s, n, part(s)})
 		}
 		if w.luck(30) == 1 {
-			w.wire = append(w.wire, Ack{w.attempt + 1, s, n, part(s)})
+			w.wire = append(w.wire, Ack{w.attempt + 1, s, n, part(s)}, Decline{w.attempt + 1, s, n, "", false})
+		}
+		if w.luck(30) == 1 {
+			w.wire = append(w.wire, Decline{w.attempt, s, n, "after all", false})
 		}
 		w.repeat()
 	}
@@ -423,6 +450,8 @@ func (w *world) discard(n uint64) error {
 		return fmt.Errorf("without a newer one")
 	case n == w.restored && w.stored == 0, n == w.stored:
 		return fmt.Errorf("it is needed")
+	case f.complete && w.policy.Interval == 0:
+		return fmt.Errorf("though the newest one may be in memory")
 	case f.complete && len(w.kept()) <= w.policy.Retained:
 		return fmt.Errorf("of %v, and %d are to be kept", w.kept(), w.policy.Retained)
 	}
