@@ -64,7 +64,7 @@ type Coordinator struct {
 	pending    []*pending             // oldest first
 	due        time.Time              // when the next periodic one may begin at the earliest
 	failures   int                    // in a row
-	stored     uint64                 // the newest one stored and not committed, 0 if none
+	stored     uint64                 // the newest one stored, until the sinks are given it
 	committing uint64                 // what the sinks are at, 0 if nothing
 	final      uint64                 // the final checkpoint, once it is stored
 
