@@ -178,11 +178,17 @@ func declareTable[T any, K comparable](ks *Keyspace[K], name, kind string, plain
 	}
 	if err == nil {
 		c.Value = values.Schema()
-	} else {
-		err = fmt.Errorf("%s: %w", kind, err)
 	}
-	ks.declare(c, err)
+	ks.declare(c, inKind(kind, err))
 	return t
+}
+
+// inKind says of what kind of state an error is.
+func inKind(kind string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", kind, err)
 }
 
 func prefixOf(name string) []byte { return append([]byte(name), 0) }

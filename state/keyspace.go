@@ -146,9 +146,6 @@ func (f *Frozen) Write(ctx context.Context, to Target) (Handle, error) {
 		return f.handle, ctx.Err()
 	}
 	h, err := f.store.Write(ctx, to, f.handle, f.entries(ctx, runs))
-	if err == nil {
-		err = ctx.Err()
-	}
 	if err != nil {
 		return Handle{}, fmt.Errorf("write keyed state: %w", err)
 	}

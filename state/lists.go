@@ -79,7 +79,7 @@ func NewSplit[T any](op Subtask, name string) *Split[T] {
 	l, s := op.Lists(), &Split[T]{}
 	var err error
 	s.codec, err = codec.For[T]()
-	if err = declarable(name, l.find(name) >= 0, l.sealed, err); err == nil {
+	if err = declarable(name, l.find(name) >= 0, l.sealed, inKind(listKind, err)); err == nil {
 		l.lists = append(l.lists, list{name, func() FrozenList { return s.freeze(name) }, s.restore})
 	} else if l.err == nil {
 		l.err = err

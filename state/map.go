@@ -81,6 +81,7 @@ type userMaps[K, UK comparable, V any] struct {
 	inner   codec.Key[UK]
 	entries *Table[pair[K, UK], V]
 	index   *Table[K, members[UK]]
+	user    UK // the one that is being hashed; on the stack it would escape
 }
 
 type pair[K, UK comparable] struct {
@@ -116,7 +117,7 @@ func (m *userMaps[K, UK, V]) declare(name string) {
 	if err == nil {
 		c.UserKey, c.Value = inner.Schema(), values.Schema()
 	}
-	m.ks.declare(c, err)
+	m.ks.declare(c, inKind(mapKind, err))
 }
 
 func (m *userMaps[K, UK, V]) load(key, value []byte) error {
@@ -138,7 +139,8 @@ func (m *userMaps[K, UK, V]) load(key, value []byte) error {
 
 // at returns the current key's entry for k, and the entry's hash.
 func (m *userMaps[K, UK, V]) at(k UK) (pair[K, UK], uint64) {
-	return pair[K, UK]{m.ks.key, k}, m.ks.hash + bits.RotateLeft64(m.inner.Hash(&k), 17)
+	m.user = k
+	return pair[K, UK]{m.ks.key, k}, m.ks.hash + bits.RotateLeft64(m.inner.Hash(&m.user), 17)
 }
 
 func (m *userMaps[K, UK, V]) find(k UK) *V {

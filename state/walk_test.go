@@ -196,7 +196,7 @@ func TestSnapshotsHoldTheMomentOfTheirFreeze(t *testing.T) {
 	}
 	t.Logf("-seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for range 8 {
+	for range 3 {
 		walk(t, r, 10+r.Uint64N(3000))
 	}
 }
@@ -206,7 +206,7 @@ func walk(t *testing.T, r *rand.Rand, keys uint64) {
 	w := newWorld(t, m, 0, 1)
 	models := map[uint64]model{}
 	var under []pending
-	for range 300 {
+	for range 150 {
 		for range r.IntN(200) {
 			w.step(r, keys, models)
 		}

@@ -1,0 +1,97 @@
+package state
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/weirstream/weir/codec"
+)
+
+// sameHash is a codec of keys that all have one hash.
+type sameHash struct{ codec.Key[string] }
+
+func (sameHash) Hash(*string) uint64 { return 0xfeed }
+
+// S61: keys of equal hash stay separate, also where they fill a part that no
+// split can divide.
+func TestKeysOfEqualHashStaySeparate(t *testing.T) {
+	keys, err := codec.KeyFor[string]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &memory{}
+	open := func() (*op[string], Value[int64]) {
+		o := &op[string]{ks: NewKeyspace[string](sameHash{keys}, 128, 0, 127, m), keys: sameHash{keys}}
+		return o, NewValue[int64](o, "n")
+	}
+	name := func(i int64) string { return string(rune('a'+i%26)) + string(rune('a'+i/26)) }
+	const n = 1500
+	o, v := open()
+	for i := range int64(n) {
+		o.at(name(i))
+		v.Set(i)
+	}
+	for i := int64(0); i < n; i += 3 {
+		o.at(name(i))
+		v.Clear()
+	}
+	restored, w := open()
+	if _, err := restored.ks.Restore(t.Context(), []Handle{snapshot(t, o, m)}, m, false); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(n) {
+		o.at(name(i))
+		restored.at(name(i))
+		a, ok := v.Lookup()
+		b, okb := w.Lookup()
+		if ok != (i%3 != 0) || ok != okb || ok && a != i || a != b {
+			t.Fatalf("key %d: %d, %v; restored %d, %v", i, a, ok, b, okb)
+		}
+	}
+}
+
+func newCounts() *Table[uint64, int64] { return newTable(format[uint64, int64]{}, false) }
+
+// TestRemovalsLeaveNothingBehind: after any number of insertions and removals a
+// part that is empty is as good as a new one.
+func TestRemovalsLeaveNothingBehind(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	table := newCounts()
+	var in []uint64
+	hash := func(k uint64) uint64 { return k * 0x9e3779b97f4a7c15 >> 32 }
+	for i := range uint64(200_000) {
+		if n := r.IntN(300); n < len(in) {
+			if !table.remove(in[n], hash(in[n])) {
+				t.Fatalf("key %d isn't there", in[n])
+			}
+			in = slices.Delete(in, n, n+1)
+		} else {
+			table.Ref(i, hash(i))
+			in = append(in, i)
+		}
+	}
+	for _, k := range in {
+		table.remove(k, hash(k))
+	}
+	for _, p := range table.dir {
+		if p.used != 0 || p.control != ([groups]uint64{}) || p.passed != ([groups]uint8{}) || table.Len() != 0 {
+			t.Fatalf("used %d, control %x, passed %d", p.used, p.control, p.passed)
+		}
+	}
+}
+
+func TestAccessAllocatesNothing(t *testing.T) {
+	o := newOp[string](t, nil)
+	v := NewValue[int64](o, "v")
+	m := NewMap[string, int64](o, "m")
+	o.at("a")
+	v.Set(1)
+	m.Put("u", 1)
+	if n := testing.AllocsPerRun(100, func() {
+		v.Set(v.Get() + 1)
+		m.Put("u", m.Get("u")+1)
+	}); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+}
