@@ -201,7 +201,7 @@ func (r *run) attempt() (err error) {
 			return err
 		}
 		defer r.close(w, &err)
-		w.(*writer[int]).piece, w.(*writer[int]).loose = 4, 10
+		w.(*writer[int]).piece, w.(*writer[int]).loose = 4+100*i, 10+100*i // the second writes only when a file ends
 		writers = append(writers, w)
 	}
 	return r.work(ctx, c, writers)
@@ -505,13 +505,13 @@ func TestAFullDiskMakesPrepareFailAndLosesNothing(t *testing.T) {
 		for _, torn := range []int{0, 1, 7, 100} {
 			m := filesystem.NewMemory()
 			full := map[string]int{}
-			files := &filesystem.Faulty{FileSystem: m, Before: func(op, _ string) error {
+			files := forgetful(m, func(op, _ string) error {
 				if full[op] == 0 {
 					return nil
 				}
 				full[op]--
 				return filesystem.Torn{Bytes: torn, Err: syscall.ENOSPC}
-			}}
+			})
 			w := openWriter(t, numbers(files), situation{job: jobA, attempt: "1"})
 			w.(*writer[int]).loose, w.(*writer[int]).piece = 16, 8
 			var got, want string
@@ -520,7 +520,7 @@ func TestAFullDiskMakesPrepareFailAndLosesNothing(t *testing.T) {
 					writeNumbers(t, w, n)
 					want = string(number([]byte(want), n))
 				}
-				full = map[string]int{op: 2, "sync": 1}
+				full = map[string]int{op: 2, "sync": 2}
 				parts, err := w.Prepare(t.Context())
 				for i := 0; err != nil; i++ {
 					if i > 5 {
@@ -533,7 +533,7 @@ func TestAFullDiskMakesPrepareFailAndLosesNothing(t *testing.T) {
 				}
 				full = nil
 				for _, p := range parts {
-					text := contents(t, m)[p.Name]
+					text := contents(t, files)[p.Name]
 					if int64(len(text)) != p.Size {
 						t.Errorf("%v has %d bytes", p, len(text))
 					}
@@ -550,6 +550,35 @@ func TestAFullDiskMakesPrepareFailAndLosesNothing(t *testing.T) {
 				t.Errorf("%d files are there, want the 11 prepared ones", len(got))
 			}
 		}
+	}
+}
+
+// forgetful returns a disk that forgets what a failed sync was about, although
+// the next sync succeeds: that reads as zeros.
+func forgetful(m *filesystem.Memory, before func(op, path string) error) *filesystem.Faulty {
+	synced, forgotten := map[string]int64{}, map[string]bool{}
+	return &filesystem.Faulty{
+		FileSystem: m,
+		Before: func(op, path string) error {
+			err := before(op, path)
+			if op == "sync" && err != nil {
+				forgotten[path] = true
+			}
+			return err
+		},
+		After: func(op, path string) error {
+			if op != "sync" || forgotten[path] {
+				return nil
+			}
+			e, err := m.Stat(path)
+			synced[path] = e.Size
+			return err
+		},
+		Spoil: func(path string, offset int64, p []byte) {
+			if forgotten[path] {
+				clear(p[min(max(synced[path]-offset, 0), int64(len(p))):])
+			}
+		},
 	}
 }
 
