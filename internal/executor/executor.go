@@ -30,6 +30,10 @@ type Executor interface {
 	// after Idle it waits for wake, which may be called from anywhere, also while
 	// a step runs, and is never lost.
 	Loop(name string, step func() Progress) (wake func())
+	// Reach is called at the points where an error or a crash is hardest to get
+	// right, with a name for each. The simulation counts them and may answer with an
+	// error, which the caller treats as one of its own there. In production it is nil.
+	Reach(point string) error
 }
 
 // Real runs work in goroutines, in real time.
@@ -46,6 +50,9 @@ func (Real) After(d time.Duration, f func()) (cancel func()) {
 
 // Go implements Executor.
 func (Real) Go(_ string, work func()) { go work() }
+
+// Reach implements Executor.
+func (Real) Reach(string) error { return nil }
 
 // Loop implements Executor. It yields between steps, since Go would let a busy
 // loop run for 10 ms before another gets its turn.

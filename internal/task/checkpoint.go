@@ -113,6 +113,9 @@ func (s *Subtask) act(actions []align.Action) {
 		switch a := a.(type) {
 		case align.Hold:
 			s.plan.Inbox.Hold(a.Channel)
+			if err := s.plan.Executor.Reach("align"); err != nil {
+				s.chain.Fail(s.plan.Operators[0].Context.Name, err)
+			}
 		case align.Release:
 			for lane := range s.plan.Inputs {
 				s.plan.Inbox.Release(lane)
@@ -143,13 +146,16 @@ func (s *Subtask) freeze(b record.Barrier) {
 	p := &pending{barrier: b}
 	for _, op := range s.operators {
 		part, err := op.Freeze(b)
+		if err == nil {
+			p.parts = append(p.parts, part)
+			err = s.plan.Executor.Reach("freeze")
+		}
 		if err != nil {
 			p.drop()
 			s.plan.Reports.Decline(b.Checkpoint, err.Error())
 			s.forward(exchange.Element{Kind: exchange.Cancel, Barrier: b})
 			return
 		}
-		p.parts = append(p.parts, part)
 	}
 	s.forward(exchange.Element{Kind: exchange.Barrier, Barrier: b})
 	s.pending = append(s.pending, p)
@@ -160,6 +166,12 @@ func (s *Subtask) freeze(b record.Barrier) {
 func (s *Subtask) capture() executor.Progress {
 	for len(s.pending) > 0 {
 		p := s.pending[0]
+		if err := s.plan.Executor.Reach("capture"); err != nil {
+			s.pending = s.pending[1:]
+			p.drop()
+			s.plan.Reports.Decline(p.barrier.Checkpoint, err.Error())
+			continue
+		}
 		for p.captured < len(p.parts) {
 			if !p.parts[p.captured].Capture(captureBudget) {
 				return executor.Worked
@@ -199,6 +211,9 @@ func (s *Subtask) write(p *pending) (t snapshot.Task, err error) {
 	}()
 	t, target := snapshot.Task{}, s.plan.Target(p.barrier)
 	for i, part := range p.parts {
+		if err := s.plan.Executor.Reach("write"); err != nil {
+			return nil, err
+		}
 		written, err := part.Write(s.ctx, target)
 		if err != nil {
 			return nil, fmt.Errorf("operator %q: write snapshot: %w", s.plan.Operators[i].Context.Name, err)
