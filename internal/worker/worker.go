@@ -98,8 +98,10 @@ func (w *Worker) Do(c control.Command) {
 	if _, ok := c.(control.Stop); ok {
 		w.run.cancel()
 	}
-	for id, s := range w.run.subtasks {
-		w.tell(id, s, c)
+	for _, id := range w.job.Graph.Subtasks() { // in their order, so that a simulation can be replayed
+		if s := w.run.subtasks[id]; s != nil {
+			w.tell(id, s, c)
+		}
 	}
 }
 
