@@ -12,11 +12,12 @@ import "math/bits"
 //	hash   ................................ dddddddddddd....ttttttttgggggsss
 //	       key group                        directory       tag     home slot
 //
-// Inside a part a key lies in its home slot if that was free, else in a free
-// slot of the home's group of eight, else in one of the groups after it. A byte
-// of control per slot (0 if it is free, else a tag from the hash) lets a lookup
-// that misses the home slot look at eight slots at once, and a count per group
-// of the entries that passed it because it was full says where it may stop.
+// Inside a part a key lies in its home slot. If another key is at home there
+// too, it lies in some slot of the home's group of eight, or, if that was full,
+// of a group after it. A byte of control per slot (0 if it is free, else a tag
+// from the hash) lets a lookup that misses the home slot look at eight slots at
+// once, and a count per group of the entries that passed it because it was full
+// says where the lookup may stop.
 //
 // A table belongs to one goroutine.
 type Table[K comparable, V any] struct {
@@ -75,7 +76,7 @@ func (t *Table[K, V]) Len() int { return t.count }
 func (t *Table[K, V]) Ref(k K, hash uint64) (v *V, fresh bool) {
 	h := uint32(hash)
 	p := t.part(h)
-	s := &p.slots[uint8(h)]
+	s := p.home(h)
 	if s.hash != h || s.key != k || s.epoch == 0 {
 		q, i := p.locate(k, h)
 		if q == nil {
@@ -93,7 +94,7 @@ func (t *Table[K, V]) Ref(k K, hash uint64) (v *V, fresh bool) {
 func (t *Table[K, V]) find(k K, hash uint64) *V {
 	h := uint32(hash)
 	p := t.part(h)
-	s := &p.slots[uint8(h)]
+	s := p.home(h)
 	if s.hash != h || s.key != k || s.epoch == 0 {
 		q, i := p.locate(k, h)
 		if q == nil {
@@ -216,7 +217,7 @@ func (p *part[K, V]) locate(k K, h uint32) (*part[K, V], uint8) {
 			m := p.control[g] ^ tag
 			for m = (m - ones) &^ m & highs; m != 0; m &= m - 1 {
 				i := g*8 + uint8(bits.TrailingZeros64(m)/8)
-				if s := &p.slots[i]; s.key == k && s.epoch != 0 {
+				if p.slots[i].key == k {
 					return p, i
 				}
 			}
@@ -239,27 +240,58 @@ func (p *part[K, V]) place(h uint32) *slot[K, V] {
 	}
 	p.used++
 	i := uint8(h)
-	if p.slots[i].epoch != 0 {
-		g := i / 8
-		for p.control[g]&highs == highs {
-			p.passed[g]++
-			g = (g + 1) % groups
-		}
-		i = g*8 + uint8(bits.TrailingZeros64(^p.control[g]&highs)/8)
+	switch {
+	case p.slots[i].epoch == 0:
+	case p.foreign(i):
+		p.move(i)
+	default:
+		i = p.spill(h)
 	}
-	p.control[i/8] |= uint64(tagOf(h)) << (i % 8 * 8)
+	p.control[i/8] |= control(h, i)
 	return &p.slots[i]
+}
+
+// home is the slot where a key of that hash lies unless it was crowded out.
+func (p *part[K, V]) home(h uint32) *slot[K, V] { return &p.slots[uint8(h)] }
+
+// foreign says that the entry in slot i isn't at home there.
+func (p *part[K, V]) foreign(i uint8) bool { return uint8(p.slots[i].hash) != i }
+
+// move makes room in slot i.
+func (p *part[K, V]) move(i uint8) {
+	h := p.slots[i].hash
+	j := p.spill(h)
+	p.control[j/8] |= control(h, j)
+	p.slots[j] = p.slots[i]
+	p.vacate(h, i)
+}
+
+// spill finds a free slot for a hash that is crowded out of its home.
+func (p *part[K, V]) spill(h uint32) uint8 {
+	g := uint8(h) / 8
+	for p.control[g]&highs == highs {
+		p.passed[g]++
+		g = (g + 1) % groups
+	}
+	return g*8 + uint8(bits.TrailingZeros64(^p.control[g]&highs)/8)
 }
 
 // free gives back the slot i of an entry with hash h.
 func (p *part[K, V]) free(h uint32, i uint8) {
+	p.vacate(h, i)
+	p.used--
+}
+
+func (p *part[K, V]) vacate(h uint32, i uint8) {
 	for g := uint8(h) / 8; g != i/8; g = (g + 1) % groups {
 		p.passed[g]--
 	}
 	p.control[i/8] &^= 0xff << (i % 8 * 8)
 	p.slots[i] = slot[K, V]{}
-	p.used--
 }
+
+// control is the control byte of an entry in slot i, at its place in the word.
+func control(h uint32, i uint8) uint64 { return uint64(tagOf(h)) << (i % 8 * 8) }
 
 // tagOf is what the control byte of an entry holds: never 0.
 func tagOf(h uint32) uint8 { return uint8(h>>8) | 0x80 }

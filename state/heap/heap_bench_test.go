@@ -1,0 +1,46 @@
+package heap_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weirstream/weir/state"
+)
+
+// nowhere is a target that forgets what is written.
+type nowhere struct{ size int64 }
+
+func (n *nowhere) Create(context.Context) (state.TargetFile, error) { return n, nil }
+func (n *nowhere) Write(p []byte) (int, error)                      { n.size += int64(len(p)); return len(p), nil }
+func (n *nowhere) Finish() (state.File, error)                      { return state.File{Size: n.size}, nil }
+func (n *nowhere) Abort()                                           {}
+
+func BenchmarkSnapshotOf1M(b *testing.B) {
+	const n = 1_000_000
+	o := open(b)
+	table := state.NewTable[int64](o, "count")
+	for k := range uint64(n) {
+		v, _ := table.Ref(k*7919, o.keys.Hash(new(k*7919)))
+		*v = int64(k)
+	}
+	var freeze, capture, write time.Duration
+	var target nowhere
+	for b.Loop() {
+		began := time.Now()
+		f := o.ks.Freeze()
+		frozen := time.Now()
+		for !f.Capture(4096) {
+		}
+		captured := time.Now()
+		target = nowhere{}
+		if _, err := f.Write(b.Context(), &target); err != nil {
+			b.Fatal(err)
+		}
+		freeze, capture, write = frozen.Sub(began), captured.Sub(frozen), time.Since(captured)
+	}
+	b.ReportMetric(float64(freeze.Microseconds())/1e3, "freeze-ms")
+	b.ReportMetric(float64(capture.Microseconds())/1e3, "capture-ms")
+	b.ReportMetric(float64(write.Microseconds())/1e3, "write-ms")
+	b.ReportMetric(float64(target.size)/n, "B/entry")
+}
