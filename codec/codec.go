@@ -49,7 +49,8 @@ type Codec[T any] interface {
 	Append(dst []byte, v *T) []byte
 	// Decode reads one value from the front of src into *v and returns how many
 	// bytes it took. What it puts into *v doesn't refer to src. Bytes that are
-	// no encoding are an error, never a panic.
+	// no encoding are an error, never a panic, and cost memory in proportion to
+	// the length of src only. After an error *v is undefined.
 	Decode(src []byte, v *T) (n int, err error)
 	// Schema says how the bytes are to be read; it is stored beside them.
 	Schema() Schema

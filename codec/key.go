@@ -18,12 +18,14 @@ func KeyFor[K any]() (Key[K], error) {
 		return nil, err
 	}
 	switch t.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64:
+		return &wordKey[K]{key[K]{p}}, nil
 	case reflect.String:
 		return &textKey[K]{key[K]{p}}, nil
 	case reflect.Array, reflect.Struct:
 		return &key[K]{p}, nil
 	}
-	return &integerKey[K]{key[K]{p}, t.Kind()}, nil
+	return &smallKey[K]{key[K]{p}, t.Kind()}, nil
 }
 
 // key is the codec of arrays and structs, and what the others have in common.
@@ -54,17 +56,26 @@ func (c *textKey[K]) Hash(k *K) uint64 {
 	return xxh3.HashString(*(*string)(unsafe.Pointer(k)))
 }
 
-type integerKey[K any] struct {
+// wordKey is the codec of integers of 64 bits. Its Hash is on every record's
+// path, and small enough for the compiler to make it one call.
+type wordKey[K any] struct{ key[K] }
+
+func (c *wordKey[K]) Hash(k *K) uint64 {
+	return splitMix(*(*uint64)(unsafe.Pointer(k)))
+}
+
+// smallKey is the codec of smaller integers, and of bool.
+type smallKey[K any] struct {
 	key[K]
 	kind reflect.Kind
 }
 
-func (c *integerKey[K]) Hash(k *K) uint64 {
-	return splitMix(integer(c.kind, unsafe.Pointer(k)))
+func (c *smallKey[K]) Hash(k *K) uint64 {
+	return splitMix(extend(c.kind, unsafe.Pointer(k)))
 }
 
-// integer is an integer or a bool, extended to 64 bits.
-func integer(kind reflect.Kind, at unsafe.Pointer) uint64 {
+// extend makes 64 bits of a smaller integer or a bool.
+func extend(kind reflect.Kind, at unsafe.Pointer) uint64 {
 	switch kind {
 	case reflect.Int32:
 		return uint64(*(*int32)(at))
@@ -76,10 +87,8 @@ func integer(kind reflect.Kind, at unsafe.Pointer) uint64 {
 		return uint64(*(*uint16)(at))
 	case reflect.Int8:
 		return uint64(*(*int8)(at))
-	case reflect.Uint8, reflect.Bool:
-		return uint64(*(*uint8)(at))
 	}
-	return *(*uint64)(at)
+	return uint64(*(*uint8)(at))
 }
 
 // splitMix is the first output of SplitMix64 (Steele, Lea and Flood, 2014) for a

@@ -174,9 +174,6 @@ func (p *keyProgram) append(dst []byte, key unsafe.Pointer) []byte {
 }
 
 func (p *keyProgram) decode(src []byte, key unsafe.Pointer) (rest []byte, err error) {
-	if len(src) < p.least {
-		return nil, errShort
-	}
 	for i := range p.steps {
 		s := &p.steps[i]
 		at := unsafe.Add(key, s.at)

@@ -45,16 +45,11 @@ func (s *slicePart) decode(src []byte, at unsafe.Pointer) (rest []byte, err erro
 		return nil, err
 	}
 	slice := reflect.NewAt(s.t, at).Elem()
-	if n <= 0 {
+	if n < 0 {
 		slice.SetZero()
-		if n == 0 {
-			slice.Set(reflect.MakeSlice(s.t, 0, 0))
-		}
 		return src, nil
 	}
-	slice.SetZero()
-	slice.Grow(n)
-	slice.SetLen(n)
+	slice.Set(reflect.MakeSlice(s.t, n, n))
 	data := slice.UnsafePointer()
 	if s.elem.solid() {
 		return src[copy(memory(data, n*int(s.elem.size)), src):], nil
@@ -127,19 +122,22 @@ type mapPart struct {
 	rooms sync.Pool // of *room
 }
 
-// room is what is needed to encode one map.
+// room is what is needed to encode or decode one map: a key and a value, and
+// where they are.
 type room struct {
-	iter       reflect.MapIter
-	key, value reflect.Value
-	bytes      []byte
-	entries    []entry
+	iter           reflect.MapIter
+	key, value     reflect.Value
+	keyAt, valueAt unsafe.Pointer
+	bytes          []byte
+	entries        []entry
 }
 
 // entry says where in room.bytes an entry is.
 type entry struct{ from, to int }
 
 func newRoom(t reflect.Type) *room {
-	return &room{key: reflect.New(t.Key()).Elem(), value: reflect.New(t.Elem()).Elem()}
+	key, value := reflect.New(t.Key()), reflect.New(t.Elem())
+	return &room{key: key.Elem(), value: value.Elem(), keyAt: key.UnsafePointer(), valueAt: value.UnsafePointer()}
 }
 
 func (m *mapPart) append(dst []byte, at unsafe.Pointer) []byte {
@@ -152,8 +150,8 @@ func (m *mapPart) append(dst []byte, at unsafe.Pointer) []byte {
 		r.key.SetIterKey(&r.iter)
 		r.value.SetIterValue(&r.iter)
 		from := len(r.bytes)
-		r.bytes = m.key.append(r.bytes, r.key.Addr().UnsafePointer())
-		r.bytes = m.value.append(r.bytes, r.value.Addr().UnsafePointer())
+		r.bytes = m.key.append(r.bytes, r.keyAt)
+		r.bytes = m.value.append(r.bytes, r.valueAt)
 		r.entries = append(r.entries, entry{from, len(r.bytes)})
 	}
 	// No key is the prefix of another, so comparing whole entries compares keys.
@@ -191,7 +189,7 @@ func (m *mapPart) decode(src []byte, at unsafe.Pointer) (rest []byte, err error)
 	r := newRoom(m.t)
 	var before []byte
 	for range n {
-		rest, err := m.key.decode(src, r.key.Addr().UnsafePointer())
+		rest, err := m.key.decode(src, r.keyAt)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +198,7 @@ func (m *mapPart) decode(src []byte, at unsafe.Pointer) (rest []byte, err error)
 			return nil, errWrong // out of order, or twice
 		}
 		before = key
-		if src, err = m.value.decode(rest, r.value.Addr().UnsafePointer()); err != nil {
+		if src, err = m.value.decode(rest, r.valueAt); err != nil {
 			return nil, err
 		}
 		all.SetMapIndex(r.key, r.value)
