@@ -228,7 +228,7 @@ func walk(rng *rand.Rand) (Status, error) {
 			if rng.IntN(8) > 0 || asked["stop"] != l.Attempt() {
 				continue
 			}
-			e, givenUp = Overdue{l.Attempt()}, true
+			e, givenUp = Overdue{l.Attempt()}, givenUp || len(running) > 0
 		case 13:
 			if rng.IntN(8) > 0 {
 				continue
