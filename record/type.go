@@ -59,7 +59,14 @@ func (t typeOf[T]) Append(dst []byte, batch any) []byte {
 	return dst
 }
 
-var errTorn = errors.New("batch ends too early")
+// largest is how many records a batch may hold that is decoded: many times as
+// many as any has. Without it a few bytes could ask for 2^63 empty structs.
+const largest = 1 << 24
+
+var (
+	errTorn  = errors.New("batch ends too early or too late")
+	errCount = errors.New("batch with impossible numbers of records, times or hashes")
+)
 
 func (t typeOf[T]) Decode(src []byte, batch any) error {
 	b := batch.(*Batch[T])
@@ -71,24 +78,26 @@ func (t typeOf[T]) Decode(src []byte, batch any) error {
 		}
 		counts[i], src = n, src[used:]
 	}
-	for i := range counts[0] {
+	values, times, hashes := counts[0], counts[1], counts[2]
+	if values > largest || times != 0 && times != values || hashes != 0 && hashes != values {
+		return errCount
+	}
+	for i := range values {
 		var v T
 		used, err := t.codec.Decode(src, &v)
 		if err != nil {
-			return fmt.Errorf("record %d of %d: %w", i, counts[0], err)
+			return fmt.Errorf("record %d of %d: %w", i, values, err)
 		}
 		b.Values, src = append(b.Values, v), src[used:]
 	}
-	if uint64(len(src)) != 8*(counts[1]+counts[2]) {
+	if uint64(len(src)) != 8*(times+hashes) {
 		return errTorn
 	}
-	for i := 0; i < len(src); i += 8 {
-		word := binary.LittleEndian.Uint64(src[i:])
-		if uint64(i/8) < counts[1] {
-			b.Times = append(b.Times, int64(word))
-		} else {
-			b.Hashes = append(b.Hashes, word)
-		}
+	for ; times > 0; times-- {
+		b.Times, src = append(b.Times, int64(binary.LittleEndian.Uint64(src))), src[8:]
+	}
+	for ; hashes > 0; hashes-- {
+		b.Hashes, src = append(b.Hashes, binary.LittleEndian.Uint64(src)), src[8:]
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // Encoded makes a channel that writes every element as bytes and reads it again,
-// as a channel between processes does. A sound codec never errs here; failed is
-// told if it does, and the element is dropped.
-func Encoded(to Sender, t record.Type, failed func(error)) Sender {
-	return &encoded{to: to, records: t, failed: failed}
+// as a channel between processes does. Send panics if a codec can't read what it
+// wrote.
+func Encoded(to Sender, t record.Type) Sender {
+	return &encoded{to: to, records: t, spare: t.New()}
 }
 
 type encoded struct {
@@ -20,46 +20,43 @@ type encoded struct {
 	records record.Type
 	spare   any // an empty batch to decode into
 	bytes   []byte
-	failed  func(error)
 }
 
 func (s *encoded) Full() bool { return s.to.Full() }
 
 func (s *encoded) Send(e Element) (spare any) {
 	s.bytes = AppendFrame(s.bytes[:0], s.records, e)
-	into := s.spare
-	if s.spare = nil; into == nil && e.Kind == Records {
-		into = s.records.New()
-	}
-	copied, err := DecodeFrame(s.bytes, s.records, into)
+	copied, err := DecodeFrame(s.bytes, s.records, s.spare)
 	if err != nil {
-		s.failed(fmt.Errorf("channel: %w", err))
-		return nil
+		panic(fmt.Errorf("channel: %w", err))
 	}
 	copied.Note = e.Note
-	if s.spare = s.to.Send(copied); s.spare != nil {
-		s.records.Reset(s.spare)
+	back := s.to.Send(copied)
+	if e.Kind != Records {
+		return nil
 	}
-	if e.Kind == Records {
-		s.records.Reset(e.Batch)
+	if s.spare = back; back == nil {
+		s.spare = s.records.New()
 	}
+	s.records.Reset(s.spare)
+	s.records.Reset(e.Batch)
 	return e.Batch
 }
 
 // AppendFrame appends the encoding of e to dst: its kind, then the batch, or the
-// barrier: its number, flags, time, and target.
+// barrier: its number, whether it is a savepoint, time, and target.
 func AppendFrame(dst []byte, t record.Type, e Element) []byte {
 	dst = append(dst, byte(e.Kind))
 	switch e.Kind {
 	case Records:
 		return t.Append(dst, e.Batch)
 	case Barrier, Cancel:
-		var flags byte
+		var savepoint byte
 		if e.Barrier.Savepoint {
-			flags = 1
+			savepoint = 1
 		}
 		dst = binary.AppendUvarint(dst, e.Barrier.Checkpoint)
-		dst = append(dst, flags)
+		dst = append(dst, savepoint)
 		dst = binary.AppendVarint(dst, e.Barrier.At)
 		dst = append(dst, e.Barrier.Target...)
 	}
@@ -80,7 +77,7 @@ func DecodeFrame(src []byte, t record.Type, into any) (e Element, err error) {
 		return e, t.Decode(src, into)
 	case Barrier, Cancel:
 		number, n := binary.Uvarint(src)
-		if n <= 0 || len(src) == n {
+		if n <= 0 || len(src) == n || src[n] > 1 {
 			return e, errFrame
 		}
 		e.Barrier.Checkpoint, e.Barrier.Savepoint = number, src[n] == 1
@@ -89,6 +86,10 @@ func DecodeFrame(src []byte, t record.Type, into any) (e Element, err error) {
 			return e, errFrame
 		}
 		e.Barrier.Target = string(src[n:])
+	case End:
+		if len(src) > 0 {
+			return e, errFrame
+		}
 	}
 	return e, nil
 }

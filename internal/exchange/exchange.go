@@ -160,21 +160,28 @@ func (in *Inbox) Take() (lane int, e Element, ok bool) {
 }
 
 // Hold keeps a lane's elements back until Release.
-func (in *Inbox) Hold(lane int) { in.setHeld(lane, true) }
-
-// Release ends Hold.
-func (in *Inbox) Release(lane int) { in.setHeld(lane, false) }
-
-func (in *Inbox) setHeld(lane int, held bool) {
+func (in *Inbox) Hold(lane int) {
 	in.mu.Lock()
-	in.lanes[lane].held = held
+	in.lanes[lane].held = true
 	in.mu.Unlock()
 }
 
-func (l *lane) giveBack() {
-	if l.out != nil {
-		l.spare, l.out = append(l.spare, l.out), nil
+// Release ends every Hold.
+func (in *Inbox) Release() {
+	in.mu.Lock()
+	for i := range in.lanes {
+		in.lanes[i].held = false
 	}
+	in.mu.Unlock()
+}
+
+// giveBack lets the writer have the batch that the reader has finished with. Of
+// what an overdraft has brought, no more is kept than the lane should hold.
+func (l *lane) giveBack() {
+	if l.out != nil && uint(len(l.spare)) <= l.bound {
+		l.spare = append(l.spare, l.out)
+	}
+	l.out = nil
 }
 
 // pop takes the oldest element, and says whom to tell that there is room.

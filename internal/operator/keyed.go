@@ -15,25 +15,20 @@ type Keyed[K comparable, I, O any] struct {
 	Keys *state.Keyspace[K]
 }
 
-// Start puts the operator into its subtask: it loads its state and opens its output.
+// Start puts the operator into its subtask: it loads its state.
 func (k *Keyed[K, I, O]) Start(c *Context, out *Output[O]) (Operator, error) {
-	k.Keys.Seal()
-	if err := k.Keys.Err(); err != nil {
-		return nil, err
-	}
-	if c.Restored != nil {
-		dropped, err := k.Keys.Restore(c, c.Restored.Keyed, c.Origin, c.DropUnclaimed)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range dropped {
-			c.Logger.Warn("state dropped: the operator doesn't declare it any more", "state", name)
-		}
-	}
 	if _, err := k.Transform.Start(c, out); err != nil {
-		return nil, err
+		return k, err
 	}
-	return k, nil
+	k.Keys.Seal()
+	if err := k.Keys.Err(); err != nil || c.Restored == nil {
+		return k, err
+	}
+	dropped, err := k.Keys.Restore(c, c.Restored.Keyed, c.Origin, c.DropUnclaimed)
+	for _, name := range dropped {
+		c.Logger.Warn("state dropped: the operator doesn't declare it any more", "state", name)
+	}
+	return k, err
 }
 
 // Freeze implements Operator.

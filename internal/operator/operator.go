@@ -35,7 +35,8 @@ type Spec struct {
 	// Out is the type of the records that the operator emits; nil if it emits none.
 	Out record.Type
 	// Open makes the operator in one subtask. Next holds, for each edge that
-	// leaves it, a Receiver[O] as any.
+	// leaves it, a Receiver[O] as any. An operator that comes with an error is
+	// closed, and nothing else.
 	Open func(c *Context, next []any) (Operator, error)
 }
 
@@ -57,7 +58,7 @@ type Operator interface {
 	// End is called once when the input has ended; the operator may still emit.
 	End()
 	// Freeze takes the operator's state as it is now. It must be fast. An error
-	// makes the subtask decline the checkpoint.
+	// makes the subtask decline the checkpoint and the job goes on.
 	Freeze(b record.Barrier) (Part, error)
 	// Completed says that a checkpoint, and so each older one, is complete.
 	Completed(checkpoint uint64)
@@ -73,7 +74,7 @@ type Part interface {
 	Capture(budget int) (done bool)
 	// Write stores what was captured. It may run on any goroutine, and may be slow.
 	Write(ctx context.Context, to state.Target) (snapshot.State, error)
-	// Drop frees what a Part holds that won't be written.
+	// Drop ends the capturing of what won't be written; the subtask calls it.
 	Drop()
 }
 

@@ -2,32 +2,26 @@ package operator
 
 import "github.com/weirstream/weir/record"
 
-// An Output collects what an operator emits and passes it on.
+// An Output collects what an operator emits and passes it on. It takes records
+// only between begin and end, while one of the operator's functions is at work.
 type Output[T any] struct {
 	chain *Chain
-	batch *record.Batch[T]
 	next  []Receiver[T]
+	batch record.Batch[T]
 	limit int // length at which Emit looks closer: 0 while closed or timed
 	open  bool
 	timed bool
 	at    int64 // time of the records being emitted, if timed
 }
 
-// NewOutput makes the output of an operator; next are Receiver[T] as any. It is
-// closed: records are refused until Open.
+// NewOutput makes the output of an operator; next are Receiver[T] as any.
 func NewOutput[T any](c *Context, next []any) *Output[T] {
-	o := &Output[T]{chain: c.Chain, batch: &record.Batch[T]{}}
+	o := &Output[T]{chain: c.Chain}
 	for _, r := range next {
 		o.next = append(o.next, r.(Receiver[T]))
 	}
 	return o
 }
-
-// Open lets records through.
-func (o *Output[T]) Open() { o.open, o.limit = true, BatchSize }
-
-// Close refuses records.
-func (o *Output[T]) Close() { o.open, o.limit = false, 0 }
 
 // Emit passes a record on.
 func (o *Output[T]) Emit(v T) {
@@ -46,7 +40,7 @@ func (o *Output[T]) look() {
 		o.batch.Times = append(o.batch.Times, o.at)
 	}
 	if len(o.batch.Values) >= BatchSize {
-		o.Flush()
+		o.flush()
 	}
 }
 
@@ -56,22 +50,28 @@ func (o *Output[T]) At(at int64) { o.at = at }
 // Time returns the time that the records being emitted get.
 func (o *Output[T]) Time() int64 { return o.at }
 
-// setTimed says whether the records of the batch at hand have times.
-func (o *Output[T]) setTimed(timed bool) {
-	o.timed, o.at, o.limit = timed, 0, BatchSize
+// begin lets records through; timed says whether those at hand have times.
+func (o *Output[T]) begin(timed bool) {
+	o.open, o.timed, o.at, o.limit = true, timed, 0, BatchSize
 	if timed {
 		o.limit = 0 // so that Emit calls look
 	}
 }
 
-// Flush passes on what was emitted since the last time.
-func (o *Output[T]) Flush() {
+// end passes on what is left, and refuses records.
+func (o *Output[T]) end() {
+	o.flush()
+	o.open, o.limit = false, 0
+}
+
+// flush passes on what was emitted since the last time.
+func (o *Output[T]) flush() {
 	if len(o.batch.Values) == 0 {
 		return
 	}
 	if o.chain.err == nil {
 		for _, receive := range o.next {
-			receive(o.batch)
+			receive(&o.batch)
 		}
 	}
 	o.batch.Reset()
@@ -79,9 +79,9 @@ func (o *Output[T]) Flush() {
 
 // room returns the emptied batch with room for n records.
 func (o *Output[T]) room(n int) *record.Batch[T] {
-	o.Flush()
+	o.flush()
 	if cap(o.batch.Values) < n {
 		o.batch.Values = make([]T, 0, max(n, 16))
 	}
-	return o.batch
+	return &o.batch
 }

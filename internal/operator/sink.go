@@ -58,11 +58,9 @@ func (s *sinkOp[T, C]) Length(batch any) int { return len(batch.(*record.Batch[T
 func (s *sinkOp[T, C]) End() { s.ended = true }
 
 func (s *sinkOp[T, C]) Freeze(b record.Barrier) (Part, error) {
-	outer := s.c.Chain.Enter(s.c.Name)
 	prepared, err := s.writer.Prepare(s.c)
-	s.c.Chain.at = outer
 	if err != nil {
-		return nil, fmt.Errorf("operator %q: prepare: %w", s.c.Name, err)
+		return nil, fmt.Errorf("prepare: %w", err)
 	}
 	for i := range prepared {
 		s.pending = append(s.pending, snapshot.Pending{

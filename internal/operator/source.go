@@ -50,7 +50,8 @@ type Fetching struct {
 // NewSource makes the source operator of one subtask.
 func NewSource[T, S any](c *Context, source connector.Source[T, S], splits codec.Codec[S], out *Output[T]) (Operator, error) {
 	s := &sourceOp[T, S]{c: c, codec: splits, out: out}
-	s.fetch.source = s
+	bounded, ok := source.(connector.Bounded)
+	s.fetch.source, s.fetch.inTurn = s, !ok || !bounded.Bounded()
 	if c.Restored != nil {
 		s.ended = c.Restored.Ended
 		if err := s.add(c.Restored.Splits); err != nil {
@@ -62,7 +63,6 @@ func NewSource[T, S any](c *Context, source connector.Source[T, S], splits codec
 		return nil, err
 	}
 	s.fetch.reader = reader
-	out.Open()
 	return s, nil
 }
 
@@ -136,10 +136,7 @@ func (s *sourceOp[T, S]) Resume()          { s.fetch.wake() }
 func (s *sourceOp[T, S]) Closed() bool     { return s.fetch.closed() }
 
 // Close closes the reader, if the fetcher hasn't begun and so won't.
-func (s *sourceOp[T, S]) Close() error {
-	s.out.Close()
-	return s.fetch.close()
-}
+func (s *sourceOp[T, S]) Close() error { return s.fetch.close() }
 
 func (s *sourceOp[T, S]) Assign(splits [][]byte, noMore bool) error {
 	fresh := make([][]byte, len(splits))
@@ -182,6 +179,7 @@ type reading[S any] struct {
 type fetcher[T, S any] struct {
 	source *sourceOp[T, S]
 	reader connector.Reader[T, S]
+	inTurn bool // splits that never end take turns; others are read one after the other
 	Fetching
 	wake   func()
 	spare  *record.Batch[T]
@@ -236,20 +234,18 @@ func (f *fetcher[T, S]) close() error {
 	return nil
 }
 
-// turn says what to do next: read r, ask for a split, wait, say that it was all, or end.
-func (f *fetcher[T, S]) turn() (r *reading[S], want, end, quit bool) {
+// turn says what to do next: end, or read r, or if there is none, wait or say
+// that it was all; and whether to ask for a split.
+func (f *fetcher[T, S]) turn() (r *reading[S], want, all, quit bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.quit {
-		return nil, false, false, true
-	}
 	if len(f.queued) < 2 && !f.wanting && !f.noMore { // one ahead, so that small splits don't wait
 		f.wanting, want = true, true
 	}
 	if len(f.queued) > 0 {
 		r = f.queued[0]
 	}
-	return r, want, r == nil && f.noMore, false
+	return r, want, r == nil && f.noMore, f.quit
 }
 
 func (f *fetcher[T, S]) step() (p executor.Progress) {
@@ -259,26 +255,27 @@ func (f *fetcher[T, S]) step() (p executor.Progress) {
 			f.Failed(fmt.Errorf("operator %q: read: panic: %v", f.source.c.Name, r), string(debug.Stack()))
 		}
 	}()
-	r, want, end, quit := f.turn()
-	if quit {
+	r, want, all, quit := f.turn()
+	switch {
+	case quit:
 		f.end()
 		return executor.Closed
-	}
-	if want {
+	case f.failed || f.source.c.Context.Err() != nil:
+		return executor.Idle
+	case want:
 		f.Want()
 	}
 	switch {
-	case end && !f.sent:
+	case all && !f.sent:
 		f.sent = true
 		f.To.Send(exchange.Element{Kind: exchange.End})
 		return executor.Idle
-	case r == nil || f.failed || f.source.c.Context.Err() != nil || f.To.Full():
+	case r == nil || f.To.Full():
 		return executor.Idle
 	}
 	if err := f.read(r); err != nil {
-		if f.failed = true; f.source.c.Context.Err() == nil {
-			f.Failed(fmt.Errorf("operator %q: read: %w", f.source.c.Name, err), "")
-		}
+		f.failed = true
+		f.Failed(fmt.Errorf("operator %q: read: %w", f.source.c.Name, err), "")
 		return executor.Idle
 	}
 	return executor.Worked
@@ -316,9 +313,9 @@ func (f *fetcher[T, S]) read(r *reading[S]) error {
 	}
 	if r.skip > 0 {
 		n := min(r.skip, uint64(b.Len()))
-		b.Values = b.Values[n:]
+		b.Values = slices.Delete(b.Values, 0, int(n)) // not b.Values[n:]: the batch will come back, and be as large
 		if len(b.Times) > 0 {
-			b.Times = b.Times[n:]
+			b.Times = slices.Delete(b.Times, 0, int(n))
 		}
 		r.skip, note.dropped, note.skip = r.skip-n, n, r.skip-n
 	}
@@ -326,13 +323,7 @@ func (f *fetcher[T, S]) read(r *reading[S]) error {
 		f.spare = b
 		return nil
 	}
-	if note.last {
-		f.mu.Lock()
-		f.queued = f.queued[1:]
-		f.mu.Unlock()
-	} else {
-		f.turnOver()
-	}
+	f.turnOver(note.last)
 	if spare := f.To.Send(exchange.Element{Kind: exchange.Records, Batch: b, Note: note}); spare != nil {
 		f.spare = spare.(*record.Batch[T])
 		f.spare.Reset()
@@ -340,13 +331,15 @@ func (f *fetcher[T, S]) read(r *reading[S]) error {
 	return nil
 }
 
-// turnOver lets the next split have its turn.
-func (f *fetcher[T, S]) turnOver() {
+// turnOver ends the turn of the first split, for good if that was the last of it.
+func (f *fetcher[T, S]) turnOver(last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if n := len(f.queued); n > 1 {
-		first := f.queued[0]
-		copy(f.queued, f.queued[1:])
-		f.queued[n-1] = first
+	first := f.queued[0]
+	switch {
+	case last:
+		f.queued = slices.Delete(f.queued, 0, 1)
+	case f.inTurn:
+		f.queued = append(slices.Delete(f.queued, 0, 1), first)
 	}
 }

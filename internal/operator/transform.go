@@ -28,16 +28,11 @@ type Transform[I, O any] struct {
 	ended bool
 }
 
-// Start puts the operator into its subtask: it restores its lists and opens its output.
+// Start puts the operator into its subtask: it restores its lists.
 func (t *Transform[I, O]) Start(c *Context, out *Output[O]) (Operator, error) {
 	t.c, t.out = c, out
-	ended, err := restoreLists(c, &t.Lists)
-	if err != nil {
-		return nil, err
-	}
-	t.ended = ended
-	out.Open()
-	return t, nil
+	t.ended = c.Restored != nil && c.Restored.Ended
+	return t, restoreLists(c, &t.Lists)
 }
 
 // Receiver implements Operator.
@@ -45,11 +40,11 @@ func (t *Transform[I, O]) Receiver() any { return Receiver[I](t.receive) }
 
 func (t *Transform[I, O]) receive(b *record.Batch[I]) {
 	outer := t.c.Chain.Enter(t.c.Name)
-	t.out.setTimed(len(b.Times) > 0)
+	t.out.begin(len(b.Times) > 0)
 	if err := t.Body(b, t.out); err != nil {
 		t.c.Chain.Fail(t.c.Name, err)
 	}
-	t.out.Flush()
+	t.out.end()
 	t.c.Chain.at = outer
 }
 
@@ -71,11 +66,11 @@ func (t *Transform[I, O]) End() {
 		return
 	}
 	outer := t.c.Chain.Enter(t.c.Name)
-	t.out.setTimed(false)
+	t.out.begin(false)
 	if err := t.Last(); err != nil {
 		t.c.Chain.Fail(t.c.Name, err)
 	}
-	t.out.Flush()
+	t.out.end()
 	t.c.Chain.at = outer
 }
 
@@ -94,7 +89,6 @@ func (t *Transform[I, O]) Err() error {
 
 // Close implements Operator.
 func (t *Transform[I, O]) Close() error {
-	t.out.Close()
 	if t.Quit == nil {
 		return nil
 	}
@@ -103,7 +97,7 @@ func (t *Transform[I, O]) Close() error {
 
 // view makes to show some records of b.
 func view[T any](to, b *record.Batch[T], from, upto int) *record.Batch[T] {
-	to.Values = b.Values[from:upto]
+	to.Values = b.Values[from:upto:upto]
 	to.Times, to.Hashes = nil, nil
 	if len(b.Times) > 0 {
 		to.Times = b.Times[from:upto]
@@ -162,6 +156,7 @@ func Filter[T any](f func(T) bool) Body[T, T] {
 				n++
 			}
 		}
+		clear(values[n:]) // the last ones may be records that were left out
 		b.Values = values[:n]
 		return nil
 	}
@@ -224,17 +219,16 @@ func Handle[I, O any](f func(I) error) Body[I, O] {
 	}
 }
 
-// restoreLists gives lists what was saved of them, and says whether the
-// operator's input had ended.
-func restoreLists(c *Context, lists *state.Lists) (ended bool, err error) {
+// restoreLists gives lists what was saved of them.
+func restoreLists(c *Context, lists *state.Lists) error {
 	lists.Seal()
 	if err := lists.Err(); err != nil || c.Restored == nil {
-		return false, err
+		return err
 	}
 	for _, l := range c.Restored.Lists {
 		items, err := readList(c, l)
 		if err != nil {
-			return false, fmt.Errorf("list %q: %w", l.Name, err)
+			return fmt.Errorf("list %q: %w", l.Name, err)
 		}
 		err = lists.Restore(l.Name, l.Schema, items)
 		if c.DropUnclaimed && errors.Is(err, state.ErrUndeclared) {
@@ -242,10 +236,10 @@ func restoreLists(c *Context, lists *state.Lists) (ended bool, err error) {
 			err = nil
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
-	return c.Restored.Ended, nil
+	return nil
 }
 
 func readList(c *Context, l snapshot.List) (items [][]byte, err error) {

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/weirstream/weir/internal/align"
@@ -13,15 +14,14 @@ import (
 	"github.com/weirstream/weir/record"
 )
 
-// pending is a snapshot that isn't written yet.
+// pending is a snapshot that isn't captured yet.
 type pending struct {
 	barrier  record.Barrier
 	parts    []operator.Part // in the order of the chain
 	captured int             // parts that need no more capturing
-	cancel   context.CancelFunc
 }
 
-// drop frees what won't be written.
+// drop ends the capturing.
 func (p *pending) drop() {
 	for _, part := range p.parts {
 		part.Drop()
@@ -39,9 +39,10 @@ type Assignment struct {
 
 // requests is what a source subtask knows of the splits it asked for.
 type requests struct {
-	number uint64       // of the newest request
-	open   bool         // it has had no answer
-	held   []Assignment // answers that belong behind a barrier that hasn't come
+	number  uint64       // of the newest request
+	open    bool         // it has had no answer
+	held    []Assignment // answers that belong behind a barrier that hasn't come
+	reached uint64       // newest checkpoint that has come, or won't
 }
 
 func (s *Subtask) request() {
@@ -64,7 +65,7 @@ func (s *Subtask) assign(a Assignment) {
 	}
 	s.requests.open = false
 	s.requests.held = append(s.requests.held, a)
-	s.admit(s.reached)
+	s.admit(s.requests.reached)
 }
 
 // admit takes in the splits that belong before or behind barriers up to n.
@@ -75,35 +76,69 @@ func (s *Subtask) admit(n uint64) {
 		if a.After > n {
 			s.requests.held = append(s.requests.held, a)
 		} else if err := s.source.Assign(a.Splits, a.NoMore); err != nil {
-			s.chain.Fail(s.plan.Operators[0].Context.Name, err)
+			s.chain.Fail(s.name(0), err)
 		}
+	}
+}
+
+// reach notes that barrier n has been sent, or won't be: splits that were held
+// back for it come in.
+func (s *Subtask) reach(n uint64) {
+	s.requests.reached = max(s.requests.reached, n)
+	if s.source != nil {
+		s.admit(s.requests.reached)
 	}
 }
 
 func (s *Subtask) trigger(b record.Barrier, assigned uint64) {
-	if s.life < running || b.Checkpoint <= s.reached {
-		return
-	}
-	if s.requests.answered() < assigned {
-		s.plan.Reports.Decline(b.Checkpoint, "splits of the source are still on their way")
+	switch {
+	case s.life < running:
+		s.plan.Reports.NotReady(b.Checkpoint, "the subtask is starting")
+	case b.Checkpoint <= s.requests.reached: // it comes late
+	case s.requests.answered() < assigned:
+		s.plan.Reports.NotReady(b.Checkpoint, "splits of the source are still on their way")
+		s.plan.Reports.Request(s.requests.number) // the answer is lost, or late
 		s.act(s.align.Step(align.Cancelled{Checkpoint: b.Checkpoint}))
-		return
+	default:
+		s.admit(b.Checkpoint - 1)
+		s.act(s.align.Step(align.Barrier{Barrier: b}))
 	}
-	s.admit(b.Checkpoint - 1)
-	s.act(s.align.Step(align.Barrier{Barrier: b}))
 }
 
+// abort gives up a checkpoint. A source says so in the stream, as somebody
+// downstream may be waiting for its barrier.
 func (s *Subtask) abort(n uint64) {
-	for i, p := range s.pending {
-		if p.barrier.Checkpoint == n {
-			p.drop()
-			s.pending = slices.Delete(s.pending, i, i+1)
-			break
+	s.drop(func(checkpoint uint64) bool { return checkpoint == n })
+	if s.source != nil {
+		s.act(s.align.Step(align.Cancelled{Checkpoint: n}))
+	} else {
+		s.act(s.align.Step(align.Aborted{Checkpoint: n}))
+	}
+}
+
+// completed lets operators forget what was kept for checkpoints up to n.
+func (s *Subtask) completed(n uint64) {
+	s.drop(func(checkpoint uint64) bool { return checkpoint <= n })
+	for _, op := range s.operators {
+		if op != nil {
+			op.Completed(n)
 		}
 	}
-	s.act(s.align.Step(align.Aborted{Checkpoint: n}))
-	if s.source != nil {
-		s.reach(n)
+}
+
+// drop gives up the snapshots of checkpoints for which gone says so.
+func (s *Subtask) drop(gone func(checkpoint uint64) bool) {
+	s.pending = slices.DeleteFunc(s.pending, func(p *pending) bool {
+		if !gone(p.barrier.Checkpoint) {
+			return false
+		}
+		p.drop()
+		return true
+	})
+	for n, cancel := range s.writing {
+		if gone(n) {
+			cancel()
+		}
 	}
 }
 
@@ -114,12 +149,10 @@ func (s *Subtask) act(actions []align.Action) {
 		case align.Hold:
 			s.plan.Inbox.Hold(a.Channel)
 			if err := s.plan.Executor.Reach("align"); err != nil {
-				s.chain.Fail(s.plan.Operators[0].Context.Name, err)
+				s.chain.Fail(s.name(0), err)
 			}
 		case align.Release:
-			for lane := range s.plan.Inputs {
-				s.plan.Inbox.Release(lane)
-			}
+			s.plan.Inbox.Release()
 		case align.Complete:
 			s.freeze(a.Barrier)
 			s.reach(a.Barrier.Checkpoint)
@@ -130,29 +163,19 @@ func (s *Subtask) act(actions []align.Action) {
 	}
 }
 
-// reach lets in the splits that were held back until barrier n.
-func (s *Subtask) reach(n uint64) {
-	s.reached = max(s.reached, n)
-	if s.source != nil {
-		s.admit(s.reached)
-	}
-}
-
 // freeze takes the state of the chain at a barrier and lets the barrier go on.
 func (s *Subtask) freeze(b record.Barrier) {
-	for _, r := range s.routers {
-		r.Flush()
-	}
 	p := &pending{barrier: b}
-	for _, op := range s.operators {
+	for i, op := range s.operators {
+		outer := s.chain.Enter(s.name(i))
 		part, err := op.Freeze(b)
-		if err == nil {
+		if s.chain.Enter(outer); err == nil {
 			p.parts = append(p.parts, part)
 			err = s.plan.Executor.Reach("freeze")
 		}
 		if err != nil {
 			p.drop()
-			s.plan.Reports.Decline(b.Checkpoint, err.Error())
+			s.plan.Reports.Decline(b.Checkpoint, fmt.Sprintf("operator %q: %v", s.name(i), err))
 			s.forward(exchange.Element{Kind: exchange.Cancel, Barrier: b})
 			return
 		}
@@ -173,7 +196,9 @@ func (s *Subtask) capture() executor.Progress {
 			continue
 		}
 		for p.captured < len(p.parts) {
-			if !p.parts[p.captured].Capture(captureBudget) {
+			outer := s.chain.Enter(s.name(p.captured))
+			done := p.parts[p.captured].Capture(captureBudget)
+			if s.chain.Enter(outer); !done {
 				return executor.Worked
 			}
 			p.captured++
@@ -186,39 +211,47 @@ func (s *Subtask) capture() executor.Progress {
 
 // persist writes a captured snapshot, beside, and acknowledges it.
 func (s *Subtask) persist(p *pending) {
-	s.writing++
+	n := p.barrier.Checkpoint
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.writing[n] = cancel
 	s.plan.Executor.Go("persist", func() {
-		t, err := s.write(p)
+		t, stack, err := s.write(ctx, p)
 		s.plan.Inbox.Post(func() {
-			s.writing--
+			delete(s.writing, n)
+			unwanted := ctx.Err() != nil
+			cancel()
 			switch {
-			case s.life >= closing:
+			case stack != "":
+				s.fail(err, stack)
+			case unwanted:
 			case err != nil:
-				s.plan.Reports.Decline(p.barrier.Checkpoint, err.Error())
+				s.plan.Reports.Decline(n, err.Error())
 			default:
-				s.plan.Reports.Ack(p.barrier.Checkpoint, t)
+				s.plan.Reports.Ack(n, t)
 			}
 		})
 	})
 }
 
-func (s *Subtask) write(p *pending) (t snapshot.Task, err error) {
-	defer p.drop()
+// write stores a snapshot. The stack is that of a panic.
+func (s *Subtask) write(ctx context.Context, p *pending) (t snapshot.Task, stack string, err error) {
+	at := 0
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("write snapshot: panic: %v", r)
+			stack, err = string(debug.Stack()), fmt.Errorf("operator %q: write snapshot: panic: %v", s.name(at), r)
 		}
 	}()
 	t, target := snapshot.Task{}, s.plan.Target(p.barrier)
 	for i, part := range p.parts {
+		at = i
 		if err := s.plan.Executor.Reach("write"); err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		written, err := part.Write(s.ctx, target)
+		written, err := part.Write(ctx, target)
 		if err != nil {
-			return nil, fmt.Errorf("operator %q: write snapshot: %w", s.plan.Operators[i].Context.Name, err)
+			return nil, "", fmt.Errorf("operator %q: write snapshot: %w", s.name(i), err)
 		}
 		t[s.plan.Operators[i].ID] = written
 	}
-	return t, nil
+	return t, "", nil
 }

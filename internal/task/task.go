@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/weirstream/weir/internal/align"
@@ -65,9 +64,10 @@ type Reports interface {
 	Request(n uint64)
 	Ack(checkpoint uint64, t snapshot.Task)
 	Decline(checkpoint uint64, reason string)
+	NotReady(checkpoint uint64, reason string) // it declines, and there is nothing wrong
 	Ended()
 	Failed(err error, stack string) // Stopped follows
-	Stopped()
+	Stopped()                       // nothing of it runs any more
 }
 
 // Subtask is one parallel copy of a task, in one attempt. Its exported methods
@@ -91,9 +91,8 @@ type Subtask struct {
 	slice   int              // records to take at once
 	flushed time.Time        // when the routers' batches were last flushed
 
-	reached  uint64     // newest checkpoint that the stream has brought or the coordinator given up
-	pending  []*pending // frozen, not written yet
-	writing  int        // background work under way
+	pending  []*pending                    // oldest first
+	writing  map[uint64]context.CancelFunc // ends the writing of a checkpoint's snapshot
 	requests requests
 	again    func() // cancels the timer that repeats reports
 }
@@ -111,10 +110,10 @@ const (
 )
 
 // New makes a subtask and starts its loop, which opens the operators and reports
-// Ready. When ctx ends, user functions and connectors are told; Stop ends the loop.
-func New(ctx context.Context, plan Plan) *Subtask {
-	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: 16, align: align.New(plan.Inputs)}
-	s.ctx, s.cancel = context.WithCancel(ctx)
+// Ready.
+func New(plan Plan) *Subtask {
+	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: 16, align: align.New(plan.Inputs), writing: map[uint64]context.CancelFunc{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.operators = make([]operator.Operator, len(plan.Operators))
 	s.plan.Inbox.Attach(s.plan.Executor.Loop(plan.Name, s.step))
 	return s
@@ -159,8 +158,7 @@ func (s *Subtask) post(mail func()) {
 func (s *Subtask) step() (p executor.Progress) {
 	defer func() {
 		if r := recover(); r != nil {
-			at := s.chain.At()
-			s.fail(fmt.Errorf("operator %q: panic: %v", at, r), string(debug.Stack()))
+			s.fail(fmt.Errorf("operator %q: panic: %v", s.chain.At(), r), string(debug.Stack()))
 			p = executor.Worked
 		}
 	}()
@@ -176,7 +174,7 @@ func (s *Subtask) step() (p executor.Progress) {
 	case running, ended:
 		p = s.work()
 	case closing:
-		if p = executor.Idle; s.writing == 0 && (s.source == nil || s.source.Closed()) {
+		if p = executor.Idle; len(s.writing) == 0 && (s.source == nil || s.source.Closed()) {
 			s.life, p = closed, executor.Closed
 			s.plan.Reports.Stopped()
 		}
@@ -196,11 +194,13 @@ func (s *Subtask) err() error {
 	}
 	for i, op := range s.operators {
 		if op != nil && op.Err() != nil {
-			return fmt.Errorf("operator %q: state: %w", s.plan.Operators[i].Context.Name, op.Err())
+			return fmt.Errorf("operator %q: state: %w", s.name(i), op.Err())
 		}
 	}
 	return nil
 }
+
+func (s *Subtask) name(operator int) string { return s.plan.Operators[operator].Context.Name }
 
 // open makes the operators, the last ones first, since each needs its receivers.
 func (s *Subtask) open() {
@@ -218,13 +218,13 @@ func (s *Subtask) open() {
 		}
 		c := st.Context
 		c.Context, c.Chain, c.Executor = s.ctx, &s.chain, s.plan.Executor
-		s.chain.Enter(c.Name)
+		s.chain.Enter(c.Name) // the head comes last, and so is at work when nobody else is
 		op, err := st.Spec.Open(c, next)
+		s.operators[i] = op
 		if err != nil {
 			s.chain.Fail(c.Name, fmt.Errorf("open: %w", err))
 			return
 		}
-		s.operators[i] = op
 	}
 	s.source, _ = s.operators[0].(operator.Source)
 	s.life = waiting
@@ -243,7 +243,7 @@ func (s *Subtask) start() {
 			Failed: func(err error, stack string) {
 				s.post(func() { s.fail(err, stack) })
 			},
-			Done: func() { s.plan.Inbox.Post(func() {}) },
+			Done: s.plan.Inbox.Wake,
 		})
 	}
 	s.repeat()
@@ -372,6 +372,8 @@ func (s *Subtask) fail(err error, stack string) {
 	s.close()
 	if !stopped {
 		s.plan.Reports.Failed(err, stack)
+	} else if stack != "" {
+		s.plan.Logger.Warn("panic while stopping", "error", err, "stack", stack)
 	}
 }
 
@@ -388,7 +390,7 @@ func (s *Subtask) close() {
 	s.pending = nil
 	for i, op := range s.operators {
 		if op != nil {
-			s.closeOperator(s.plan.Operators[i].Context.Name, op)
+			s.closeOperator(s.name(i), op)
 		}
 	}
 }
@@ -397,7 +399,7 @@ func (s *Subtask) close() {
 func (s *Subtask) closeOperator(name string, op operator.Operator) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.plan.Logger.Warn("close: panic", "operator", name, "panic", r)
+			s.plan.Logger.Warn("close: panic", "operator", name, "panic", r, "stack", string(debug.Stack()))
 		}
 	}()
 	if err := op.Close(); err != nil {
@@ -421,20 +423,4 @@ func (s *Subtask) repeat() {
 			s.repeat()
 		})
 	})
-}
-
-// completed lets operators forget what was kept for checkpoints up to n.
-func (s *Subtask) completed(n uint64) {
-	s.pending = slices.DeleteFunc(s.pending, func(p *pending) bool {
-		if p.barrier.Checkpoint > n {
-			return false
-		}
-		p.drop()
-		return true
-	})
-	for _, op := range s.operators {
-		if op != nil {
-			op.Completed(n)
-		}
-	}
 }

@@ -4,9 +4,9 @@ package worker
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,17 +57,23 @@ type Worker struct {
 // attempt is what runs, or ran, for one attempt.
 type attempt struct {
 	number   graph.Attempt
-	ctx      context.Context
-	cancel   context.CancelFunc
 	inboxes  map[graph.Subtask]*exchange.Inbox
-	subtasks map[graph.Subtask]*subtask
+	subtasks []subtask // in the order of their deployment, so that a simulation can be replayed
 }
 
-// subtask is a subtask with where it sends its reports.
 type subtask struct {
 	*task.Subtask
-	source  bool
-	stopped bool // guarded by Worker.mu
+	id     graph.Subtask
+	source bool
+}
+
+// find returns a subtask, nil if it isn't deployed.
+func (a *attempt) find(id graph.Subtask) *subtask {
+	i := slices.IndexFunc(a.subtasks, func(s subtask) bool { return s.id == id })
+	if i < 0 {
+		return nil
+	}
+	return &a.subtasks[i]
 }
 
 // New makes a worker. Report must not block and may be called from any goroutine.
@@ -90,23 +96,18 @@ func (w *Worker) Do(c control.Command) {
 		return
 	}
 	if a, ok := c.(control.Assign); ok {
-		if s := w.run.subtasks[a.Subtask]; s != nil {
+		if s := w.run.find(a.Subtask); s != nil {
 			s.Assign(task.Assignment{Request: a.Request, Splits: a.Splits, NoMore: a.NoMore, After: a.After})
 		}
 		return
 	}
-	if _, ok := c.(control.Stop); ok {
-		w.run.cancel()
-	}
-	for _, id := range w.job.Graph.Subtasks() { // in their order, so that a simulation can be replayed
-		if s := w.run.subtasks[id]; s != nil {
-			w.tell(id, s, c)
-		}
+	for _, s := range w.run.subtasks {
+		s.tell(c)
 	}
 }
 
 // tell passes on a command that is for every subtask, or for every source.
-func (w *Worker) tell(id graph.Subtask, s *subtask, c control.Command) {
+func (s subtask) tell(c control.Command) {
 	switch c := c.(type) {
 	case control.Start:
 		s.Start()
@@ -114,16 +115,13 @@ func (w *Worker) tell(id graph.Subtask, s *subtask, c control.Command) {
 		if s.source {
 			b := c.Barrier
 			b.Target = c.Target
-			s.Trigger(b, c.Assigned[id])
+			s.Trigger(b, c.Assigned[s.id])
 		}
 	case control.Complete:
 		s.Completed(c.Checkpoint)
 	case control.Abort:
 		s.Abort(c.Checkpoint)
 	case control.Finish, control.Stop:
-		if s.stopped {
-			w.report(control.Stopped{Attempt: w.run.number, Subtask: id}) // it was over before
-		}
 		s.Stop()
 	}
 }
@@ -133,27 +131,22 @@ func (w *Worker) deploy(d control.Deploy) {
 	if w.run == nil || w.run.number < d.Attempt {
 		w.begin(d.Attempt)
 	}
-	if w.run.number != d.Attempt || w.run.subtasks[d.Subtask] != nil {
+	if w.run.number != d.Attempt || w.run.find(d.Subtask) != nil {
 		return
 	}
 	t := w.job.Graph.Task(d.Subtask.Task)
-	s := &subtask{source: t.Operators[0].Kind == graph.Source}
-	w.run.subtasks[d.Subtask] = s
-	s.Subtask = task.New(w.run.ctx, w.plan(t, d))
+	w.run.subtasks = append(w.run.subtasks, subtask{task.New(w.plan(t, d)), d.Subtask, t.Operators[0].Kind == graph.Source})
 }
 
 // begin makes the inboxes of a new attempt, so that senders find them in
 // whatever order subtasks are opened.
 func (w *Worker) begin(n graph.Attempt) {
 	if w.run != nil {
-		w.run.cancel()
+		for _, s := range w.run.subtasks {
+			s.Stop()
+		}
 	}
-	w.run = &attempt{
-		number:   n,
-		inboxes:  map[graph.Subtask]*exchange.Inbox{},
-		subtasks: map[graph.Subtask]*subtask{},
-	}
-	w.run.ctx, w.run.cancel = context.WithCancel(context.Background())
+	w.run = &attempt{number: n, inboxes: map[graph.Subtask]*exchange.Inbox{}}
 	for _, id := range w.job.Graph.Subtasks() {
 		w.run.inboxes[id] = exchange.NewInbox(w.lanes(id))
 	}
@@ -176,7 +169,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 		SliceMax:      w.settings.SliceMax,
 		Executor:      w.settings.Executor,
 		Target:        w.settings.Target,
-		Reports:       &reports{w, run, id},
+		Reports:       reports{w.report, run.number, id},
 		Logger:        log,
 	}
 	place := map[int]int{} // of each edge that leaves the chain, in p.Outputs
@@ -218,46 +211,44 @@ func (w *Worker) sender(t *graph.Task, c graph.Channel) exchange.Sender {
 		return s
 	}
 	from := t.Operators[w.job.Graph.Edges[c.Edge].Operator]
-	run := w.run
-	return exchange.Encoded(s, w.job.Nodes[from.Node].Out, func(err error) {
-		w.report(control.Failed{Attempt: run.number, Subtask: c.From, Err: err})
-	})
+	return exchange.Encoded(s, w.job.Nodes[from.Node].Out)
 }
 
 // reports puts a subtask's reports into messages.
 type reports struct {
-	worker *Worker
-	run    *attempt
-	id     graph.Subtask
+	send    func(control.Report)
+	attempt graph.Attempt
+	subtask graph.Subtask
 }
 
-func (r *reports) Ready() {
-	r.worker.report(control.Ready{Attempt: r.run.number, Subtask: r.id})
+func (r reports) Ready() {
+	r.send(control.Ready{Attempt: r.attempt, Subtask: r.subtask})
 }
 
-func (r *reports) Request(n uint64) {
-	r.worker.report(control.Request{Attempt: r.run.number, Subtask: r.id, Request: n})
+func (r reports) Request(n uint64) {
+	r.send(control.Request{Attempt: r.attempt, Subtask: r.subtask, Request: n})
 }
 
-func (r *reports) Ack(checkpoint uint64, t snapshot.Task) {
-	r.worker.report(control.Ack{Attempt: r.run.number, Subtask: r.id, Checkpoint: checkpoint, State: t})
+func (r reports) Ack(checkpoint uint64, t snapshot.Task) {
+	r.send(control.Ack{Attempt: r.attempt, Subtask: r.subtask, Checkpoint: checkpoint, State: t})
 }
 
-func (r *reports) Decline(checkpoint uint64, reason string) {
-	r.worker.report(control.Decline{Attempt: r.run.number, Subtask: r.id, Checkpoint: checkpoint, Reason: reason})
+func (r reports) Decline(checkpoint uint64, reason string) {
+	r.send(control.Decline{Attempt: r.attempt, Subtask: r.subtask, Checkpoint: checkpoint, Reason: reason})
 }
 
-func (r *reports) Ended() {
-	r.worker.report(control.Ended{Attempt: r.run.number, Subtask: r.id})
+func (r reports) NotReady(checkpoint uint64, reason string) {
+	r.send(control.Decline{Attempt: r.attempt, Subtask: r.subtask, Checkpoint: checkpoint, Reason: reason, NotReady: true})
 }
 
-func (r *reports) Failed(err error, stack string) {
-	r.worker.report(control.Failed{Attempt: r.run.number, Subtask: r.id, Err: err, Stack: stack})
+func (r reports) Ended() {
+	r.send(control.Ended{Attempt: r.attempt, Subtask: r.subtask})
 }
 
-func (r *reports) Stopped() {
-	r.worker.mu.Lock()
-	r.run.subtasks[r.id].stopped = true
-	r.worker.mu.Unlock()
-	r.worker.report(control.Stopped{Attempt: r.run.number, Subtask: r.id})
+func (r reports) Failed(err error, stack string) {
+	r.send(control.Failed{Attempt: r.attempt, Subtask: r.subtask, Err: err, Stack: stack})
+}
+
+func (r reports) Stopped() {
+	r.send(control.Stopped{Attempt: r.attempt, Subtask: r.subtask})
 }
