@@ -59,13 +59,9 @@ func (t typeOf[T]) Append(dst []byte, batch any) []byte {
 	return dst
 }
 
-// largest is how many records a batch may hold that is decoded: many times as
-// many as any has. Without it a few bytes could ask for 2^63 empty structs.
-const largest = 1 << 24
-
 var (
 	errTorn  = errors.New("batch ends too early or too late")
-	errCount = errors.New("batch with impossible numbers of records, times or hashes")
+	errCount = errors.New("batch with times or hashes for some of its records only")
 )
 
 func (t typeOf[T]) Decode(src []byte, batch any) error {
@@ -79,7 +75,7 @@ func (t typeOf[T]) Decode(src []byte, batch any) error {
 		counts[i], src = n, src[used:]
 	}
 	values, times, hashes := counts[0], counts[1], counts[2]
-	if values > largest || times != 0 && times != values || hashes != 0 && hashes != values {
+	if times != 0 && times != values || hashes != 0 && hashes != values {
 		return errCount
 	}
 	for i := range values {

@@ -101,7 +101,7 @@ func (in *Inbox) Wake() {
 }
 
 // Sender returns the writing end of a lane that is full at bound elements.
-// Credit is called when a lane that its writer has found full isn't any more.
+// Credit is called when a lane that its writer has found full is half empty.
 func (in *Inbox) Sender(lane, bound int, credit func()) Sender {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -184,13 +184,15 @@ func (l *lane) giveBack() {
 	l.out = nil
 }
 
-// pop takes the oldest element, and says whom to tell that there is room.
+// pop takes the oldest element. It says whom to tell that there is room: a writer
+// that waits is told when the lane is half empty, not at the first gap, so that
+// it has something to do when it comes.
 func (l *lane) pop() (e Element, credit func()) {
 	at := l.head & uint(len(l.ring)-1)
 	e, l.ring[at] = l.ring[at], Element{}
 	l.head++
 	l.out = e.Batch
-	if l.queued.Store(int32(l.tail - l.head)); l.waiting && l.tail-l.head < l.bound {
+	if l.queued.Store(int32(l.tail - l.head)); l.waiting && l.tail-l.head <= l.bound/2 {
 		l.waiting, credit = false, l.credit
 	}
 	return e, credit
