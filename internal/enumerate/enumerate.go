@@ -1,188 +1,270 @@
-package file
+// Package enumerate runs the enumerators of sources: it finds the splits of a
+// source in one place, hands each to exactly one subtask, and says at every
+// checkpoint which are still here.
+//
+//	Enumerate ──Assign──► staged ──Save, Done──► found ──Request──► handed out
+//
+// What is found is in the enumerator's part of a checkpoint; what is handed out
+// is the subtask's. The cut between them is the moment of Snapshot: an answer
+// carries the number of the last snapshot before it, so that the subtask keeps
+// what it gets behind that barrier; and a trigger carries how many answers were
+// given before the snapshot, so that none of these can be missing.
+package enumerate
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"io"
-	"io/fs"
-	"path"
+	"log/slog"
+	"runtime/debug"
 	"slices"
+	"sync"
 
-	"github.com/weirstream/weir/filesystem"
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/executor"
+	"github.com/weirstream/weir/internal/snapshot"
 )
 
-// An output writes bytes to one file after the other, and loses nothing when
-// that fails: then everything is in a known place still, and the next call
-// tries again.
-//
-// A file on which a write or a sync has failed can't be trusted beyond the
-// last sync that succeeded: half a write may be there, and what a failed sync
-// was about may be gone although the next one succeeds. So what isn't synced
-// stays in memory, and such a file is replaced by a new one:
-//
-//	safe bytes, synced   | tail, in memory
-//	copied from the file | written again
-type output struct {
-	files filesystem.FileSystem
-	dir   string
-	roll  int64 // size at which a file ends
-	piece int   // how much is written at a time
-	loose int   // how much stays in memory before it is synced
-	last  part  // the latest name given
-
-	ended []Part // whole files, not handed out yet
-
-	name string            // of the current file; "" if there is none
-	file filesystem.Writer // to the current file; nil if there is none, or it can't be trusted
-	safe int64
-	tail []byte
-	sent int // how much of tail was written to file
-
-	litter []string // files that are to be removed
+// A Source makes enumerators without its types being known.
+type Source interface {
+	// Start begins an attempt's enumeration.
+	Start(s Setting) *Enumerator
+	// Schema says what the splits are.
+	Schema() codec.Schema
 }
 
-// size is that of the current file, when all of tail will have been written.
-func (o *output) size() int64 { return o.safe + int64(len(o.tail)) }
-
-// grown is called when something was appended to tail.
-func (o *output) grown() error {
-	switch {
-	case o.size() >= o.roll:
-		return o.end()
-	case len(o.tail) >= o.loose:
-		return o.sync()
-	case len(o.tail)-o.sent >= o.piece:
-		return o.push()
-	}
-	return nil
+// Setting is what an enumerator works in. Its functions may be called from any
+// goroutine, also before Start returns, and must not block.
+type Setting struct {
+	Executor    executor.Executor
+	Parallelism int                  // of the source
+	Restored    *snapshot.Enumerator // nil: from the beginning
+	Log         *slog.Logger
+	// Changed says that requests may be answered now that couldn't before.
+	Changed func()
+	// Failed says that the enumeration has failed; stack is that of a panic.
+	Failed func(err error, stack string)
+	// Stopped answers Stop: nothing of the enumerator runs any more.
+	Stopped func()
 }
 
-// end ends the current file, if it has one byte at least.
-func (o *output) end() error {
-	if o.size() == 0 {
-		return nil
-	}
-	if err := o.sync(); err != nil {
-		return err
-	}
-	if err := o.file.Close(); err != nil {
-		return o.distrust(err)
-	}
-	o.ended = append(o.ended, Part{Name: o.name, Size: o.safe})
-	o.name, o.file, o.safe = "", nil, 0
-	return nil
+// An Answer is what a subtask's request for a split gets.
+type Answer struct {
+	Subtask int
+	Request uint64
+	Splits  [][]byte
+	NoMore  bool
+	After   uint64 // number of the checkpoint that the answer comes after, 0 if there was none
 }
 
-// sync makes all of tail safe.
-func (o *output) sync() error {
-	if err := o.push(); err != nil {
-		return err
-	}
-	if err := o.file.Sync(); err != nil {
-		return o.distrust(err)
-	}
-	o.safe, o.tail, o.sent = o.size(), o.tail[:0], 0
-	return nil
+// New returns the untyped form of a source's enumerator.
+func New[T, S any](source connector.Source[T, S], splits codec.Codec[S]) Source {
+	return typed[T, S]{source, splits}
 }
 
-// push writes what hasn't been written of tail.
-func (o *output) push() error {
-	if o.file == nil {
-		if err := o.create(); err != nil {
-			return fmt.Errorf("create %q: %w", o.path(o.last.hidden()), err)
+type typed[T, S any] struct {
+	source connector.Source[T, S]
+	codec  codec.Codec[S]
+}
+
+// Schema implements Source.
+func (t typed[T, S]) Schema() codec.Schema { return t.codec.Schema() }
+
+// Start implements Source.
+func (t typed[T, S]) Start(setting Setting) *Enumerator {
+	e := &Enumerator{setting: setting, readers: make([]reader, setting.Parallelism)}
+	ctx, cancel := context.WithCancel(context.Background())
+	e.cancel = cancel
+	if r := setting.Restored; r != nil {
+		e.found, e.position, e.done = slices.Clone(r.Splits), r.Position, r.Done
+	}
+	if !e.done {
+		e.running = true
+		setting.Executor.Go("enumerate", func() {
+			e.finish(t.run(ctx, &enumeration[S]{of: e, codec: t.codec}))
+		})
+	}
+	return e
+}
+
+// run calls the user's Enumerate.
+func (t typed[T, S]) run(ctx context.Context, e *enumeration[S]) (err error, stack string) {
+	defer func() {
+		if r := recover(); r != nil {
+			err, stack = fmt.Errorf("panic: %v", r), string(debug.Stack())
 		}
+	}()
+	if err := t.source.Enumerate(ctx, e); err != nil {
+		return err, ""
 	}
-	if _, err := o.file.Write(o.tail[o.sent:]); err != nil {
-		return o.distrust(err)
-	}
-	o.sent = len(o.tail)
-	return nil
+	e.Done()
+	return nil, ""
 }
 
-// distrust gives the current file up, as far as it isn't safe.
-func (o *output) distrust(err error) error {
-	err = fmt.Errorf("write %q: %w", o.path(o.name), err)
-	o.file.Close() // an error doesn't matter any more
-	o.file, o.sent = nil, 0
-	if o.safe == 0 {
-		o.remove(o.name)
-		o.name = ""
-	}
-	return err
+// Enumerator holds a source's splits that no subtask has yet. Its methods may be
+// called from any goroutine.
+type Enumerator struct {
+	setting Setting
+	cancel  context.CancelFunc
+
+	mu       sync.Mutex // guards all below
+	running  bool
+	stopped  bool
+	position []byte   // last saved
+	found    [][]byte // and not handed out, oldest first
+	done     bool     // nothing more will be found
+	readers  []reader
+	parked   []int  // subtasks whose request waits, in the order they came
+	last     uint64 // checkpoint
 }
 
-// create begins a file with what is safe of the current one, and puts it in its
-// place.
-func (o *output) create() error {
-	o.last.n++
-	name := o.last.hidden()
-	file, err := o.files.Create(o.path(name))
+// reader is where a subtask's requests stand. All up to the answered one have
+// been answered.
+type reader struct {
+	answered uint64
+	answer   Answer // to that one
+}
+
+// Request takes a subtask's request for a split. If it can be answered at once
+// ok is true; else it waits for Due. A repeated request gets the same answer.
+func (e *Enumerator) Request(subtask int, n uint64) (a Answer, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := &e.readers[subtask]
 	switch {
-	case errors.Is(err, fs.ErrExist): // not ours
-		return err
-	case err != nil: // it may be there nevertheless
-		o.remove(name)
-		return err
+	case n == r.answered && n > 0:
+		return r.answer, true
+	case n != r.answered+1: // long answered: its subtask has gone on
+		return Answer{}, false
 	}
-	if err := o.salvage(file); err != nil {
-		file.Close() // the file goes anyway
-		o.remove(name)
-		return err
+	if a, ok = e.next(subtask); !ok && !slices.Contains(e.parked, subtask) {
+		e.parked = append(e.parked, subtask)
 	}
-	if o.name != "" {
-		o.remove(o.name)
+	return a, ok
+}
+
+// Due returns the answers to waiting requests that can be given now.
+func (e *Enumerator) Due() (due []Answer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(e.parked) > 0 {
+		a, ok := e.next(e.parked[0])
+		if !ok {
+			break
+		}
+		e.parked = e.parked[1:]
+		due = append(due, a)
 	}
-	o.name, o.file = name, file
+	return due
+}
+
+// next answers a subtask's next request if it can.
+func (e *Enumerator) next(subtask int) (Answer, bool) {
+	r := &e.readers[subtask]
+	a := Answer{Subtask: subtask, Request: r.answered + 1, After: e.last}
+	switch {
+	case len(e.found) > 0:
+		a.Splits, e.found = e.found[:1:1], e.found[1:]
+	case e.done:
+		a.NoMore = true
+	default:
+		return Answer{}, false
+	}
+	r.answered, r.answer = a.Request, a
+	return a, true
+}
+
+// Snapshot takes the enumerator's part of a checkpoint. Answered says how many
+// requests of each subtask were answered before.
+func (e *Enumerator) Snapshot(checkpoint uint64) (part snapshot.Enumerator, answered []uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = checkpoint
+	for _, r := range e.readers {
+		answered = append(answered, r.answered)
+	}
+	return snapshot.Enumerator{Done: e.done, Position: e.position, Splits: slices.Clone(e.found)}, answered
+}
+
+// Stop ends the enumeration.
+func (e *Enumerator) Stop() {
+	e.cancel()
+	e.mu.Lock()
+	e.stopped = true
+	running := e.running
+	e.mu.Unlock()
+	if !running {
+		e.setting.Stopped()
+	}
+}
+
+// finish takes in that Enumerate has returned.
+func (e *Enumerator) finish(err error, stack string) {
+	e.mu.Lock()
+	e.running = false
+	stopped := e.stopped
+	e.mu.Unlock()
+	switch {
+	case stopped:
+		e.setting.Stopped()
+	case err != nil:
+		e.setting.Failed(err, stack)
+	}
+}
+
+// publish makes what was staged available.
+func (e *Enumerator) publish(staged [][]byte, change func()) {
+	e.mu.Lock()
+	e.found = append(e.found, staged...)
+	change()
+	e.mu.Unlock()
+	e.setting.Changed()
+}
+
+// enumeration implements connector.Enumeration for the goroutine of Enumerate.
+type enumeration[S any] struct {
+	of     *Enumerator
+	codec  codec.Codec[S]
+	staged [][]byte
+	over   bool // Done was called
+}
+
+func (e *enumeration[S]) Position() []byte {
+	if r := e.of.setting.Restored; r != nil {
+		return r.Position
+	}
 	return nil
 }
 
-// salvage copies what is safe of the current file, and syncs it.
-func (o *output) salvage(to filesystem.Writer) error {
-	if o.safe == 0 {
-		return nil
+func (e *enumeration[S]) Assign(splits ...S) {
+	e.open("Assign")
+	for i := range splits {
+		e.staged = append(e.staged, e.codec.Append(nil, &splits[i]))
 	}
-	from, err := o.files.Open(o.path(o.name))
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	if _, err := io.Copy(to, io.NewSectionReader(from, 0, o.safe)); err != nil {
-		return err
-	}
-	return to.Sync()
 }
 
-// remove removes a file, now or later.
-func (o *output) remove(name string) {
-	o.litter = append(o.litter, name)
-	_ = o.sweep()
+func (e *enumeration[S]) Save(position []byte) {
+	e.open("Save")
+	e.of.publish(e.staged, func() { e.of.position = slices.Clone(position) })
+	e.staged = nil
 }
 
-// sweep removes the litter. What can't be removed stays on the list.
-func (o *output) sweep() (err error) {
-	o.litter = slices.DeleteFunc(o.litter, func(name string) bool {
-		e := o.files.Remove(o.path(name))
-		if gone := e == nil || errors.Is(e, fs.ErrNotExist); gone {
-			return true
-		}
-		err = errors.Join(err, e)
-		return false
-	})
-	return err
+func (e *enumeration[S]) Done() {
+	if e.over {
+		return
+	}
+	e.over = true
+	e.of.publish(e.staged, func() { e.of.done = true })
+	e.staged = nil
 }
 
-// discard removes everything that wasn't handed out.
-func (o *output) discard() error {
-	if o.file != nil {
-		o.file.Close() // the file goes anyway
+// open panics, with a message for the connector's author, when there should be
+// nothing more.
+func (e *enumeration[S]) open(what string) {
+	if e.over {
+		panic(what + " after Done")
 	}
-	if o.name != "" {
-		o.litter = append(o.litter, o.name)
-	}
-	for _, p := range o.ended {
-		o.litter = append(o.litter, p.Name)
-	}
-	return o.sweep()
 }
 
-func (o *output) path(name string) string { return path.Join(o.dir, name) }
+func (e *enumeration[S]) Parallelism() int  { return e.of.setting.Parallelism }
+func (e *enumeration[S]) Log() *slog.Logger { return e.of.setting.Log }
