@@ -152,7 +152,6 @@ func (e *Enumerator) Due() (due []Answer) {
 		if !ok {
 			break
 		}
-		e.parked = e.parked[1:]
 		due = append(due, a)
 	}
 	return due
@@ -171,6 +170,7 @@ func (e *Enumerator) next(subtask int) (Answer, bool) {
 		return Answer{}, false
 	}
 	r.answered, r.answer = a.Request, a
+	e.parked = slices.DeleteFunc(e.parked, func(s int) bool { return s == subtask })
 	return a, true
 }
 

@@ -151,7 +151,19 @@ func TestWaitingRequestsAreAnsweredInTheirOrder(t *testing.T) {
 			t.Errorf("%v, want %s", due, want)
 		}
 	}
-	if changed != 2 {
+	// A waiting request that is repeated in time isn't answered once more.
+	e.Request(1, 1)
+	step <- true
+	<-stepped
+	step <- true
+	<-stepped
+	if got := show(e.Request(1, 1)); got != "[1] for 1.1 after 0" {
+		t.Error(got)
+	}
+	if due := e.Due(); len(due) > 0 {
+		t.Errorf("%v", due)
+	}
+	if changed != 4 {
 		t.Errorf("changed %d times", changed)
 	}
 	e.Stop()
