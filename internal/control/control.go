@@ -34,6 +34,9 @@ type (
 		From string
 		// Checkpoint is the number of the restored checkpoint, 0 if none.
 		Checkpoint uint64
+		// MaxParallelism is that of every operator of the job: its number of key
+		// groups. Restored state can make it another than the graph's.
+		MaxParallelism map[graph.ID]int
 	}
 	// Start lets the subtasks take records: all are ready, and what was pending
 	// is committed.
