@@ -1,0 +1,189 @@
+package weir_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirstream/weir"
+	"github.com/weirstream/weir/state"
+)
+
+func itself[T any](v T) T { return v }
+
+// The words of a few lines are counted. Count emits a word's count each time it
+// comes, so the last one for a word is how often it came in all.
+func Example() {
+	var counts []weir.Pair[string, int64]
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		lines := weir.FromSlice(job, "lines", []string{"to be or", "not to be"})
+		words := weir.FlatMap(lines, "split", strings.FieldsSeq)
+		weir.Collect(weir.Count(weir.KeyBy(words, itself), "count"), "collect", &counts)
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, c := range counts {
+		fmt.Println(c.Key, c.Value)
+	}
+	// Output:
+	// to 1
+	// be 1
+	// or 1
+	// not 1
+	// to 2
+	// be 2
+}
+
+// A keyed operator declares its state in its constructor, which runs once in each
+// subtask.
+func ExampleProcess() {
+	type reading struct {
+		Sensor  string
+		Degrees int
+	}
+	rising := func(op *weir.Op[string, string]) weir.Handler[reading] {
+		before := state.NewValue[int](op, "before")
+		return weir.Handler[reading]{Record: func(r reading) error {
+			if last, ok := before.Lookup(); ok && r.Degrees > last {
+				op.Emit(fmt.Sprintf("%s rises from %d to %d", op.Key(), last, r.Degrees))
+			}
+			before.Set(r.Degrees)
+			return nil
+		}}
+	}
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		in := weir.FromSlice(job, "readings", []reading{{"attic", 20}, {"cellar", 8}, {"attic", 22}, {"cellar", 7}})
+		bySensor := weir.KeyBy(in, func(r reading) string { return r.Sensor })
+		weir.Print(weir.Process(bySensor, "rising", rising), "print")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: attic rises from 20 to 22
+}
+
+// An operator without a key may keep lists; what they hold is dealt out anew when
+// the job is restored at another parallelism.
+func ExampleOperate() {
+	pairs := func(op *weir.Out[[]string]) weir.Handler[string] {
+		held := state.NewSplit[string](op, "held")
+		flush := func() error {
+			op.Emit(slices.Collect(held.All()))
+			held.Clear()
+			return nil
+		}
+		return weir.Handler[string]{
+			Record: func(s string) error {
+				if held.Append(s); held.Len() < 2 {
+					return nil
+				}
+				return flush()
+			},
+			End: flush,
+		}
+	}
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		in := weir.FromSlice(job, "in", []string{"a", "b", "c"})
+		weir.Print(weir.Operate(in, "pairs", pairs), "print")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// [a b]
+	// [c]
+}
+
+func ExampleReduce() {
+	type sale struct {
+		Shop  string
+		Cents int
+	}
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		sales := weir.FromSlice(job, "sales", []sale{{"east", 5}, {"west", 2}, {"east", 7}})
+		byShop := weir.KeyBy(sales, func(s sale) string { return s.Shop })
+		weir.Print(weir.Reduce(byShop, "sum", func(a, b sale) sale { return sale{a.Shop, a.Cents + b.Cents} }), "print")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// {east {east 5}}
+	// {west {west 2}}
+	// {east {east 12}}
+}
+
+func ExampleEach() {
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		in := weir.FromSlice(job, "in", []int{1, 2, 3})
+		weir.Print(weir.Each(in, "twice", func(n int, emit func(string)) error {
+			for range n {
+				emit(strconv.Itoa(n))
+			}
+			return nil
+		}), "print")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// 1
+	// 2
+	// 2
+	// 3
+	// 3
+	// 3
+}
+
+func ExampleUnion() {
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		a := weir.FromSlice(job, "a", []int{1, 2})
+		b := weir.FromSlice(job, "b", []int{10, 20})
+		even := weir.Filter(weir.Union(a, b), "even", func(n int) bool { return n%2 == 0 })
+		weir.Print(weir.Map(even, "text", strconv.Itoa), "print")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Unordered output:
+	// 2
+	// 10
+	// 20
+}
+
+func ExampleFlatMap() {
+	letters := func(s string) iter.Seq[rune] {
+		return func(yield func(rune) bool) {
+			for _, r := range s {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		in := weir.FromSlice(job, "in", []string{"ab", "c"})
+		weir.Do(weir.FlatMap(in, "letters", letters), "do", func(r rune) error {
+			fmt.Printf("%c\n", r)
+			return nil
+		})
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// a
+	// b
+	// c
+}

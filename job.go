@@ -1,0 +1,181 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/commit"
+	"github.com/weirstream/weir/internal/enumerate"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/operator"
+	"github.com/weirstream/weir/state"
+)
+
+// A Job is what a program builds: streams and the operators between them, and
+// settings. A setting that is left zero keeps what the configuration says.
+type Job struct {
+	// Name is how a run of the job is found again by -s latest. The default is
+	// pipeline.name of the configuration, else the program's base name.
+	Name string
+	// Checkpoints says when checkpoints are taken and where they are kept.
+	Checkpoints Checkpoints
+	// Restart says what happens when the job fails.
+	Restart Restart
+	// State is where keyed state lives while the job runs; heap.Backend, in
+	// memory, by default.
+	State state.Backend
+	// Parallelism is the number of subtasks of operators that don't say their own.
+	Parallelism int
+	// From is where the job starts from: the path of a checkpoint, or Latest. It is
+	// what the flag -s sets in programs; empty: from the beginning.
+	From string
+	// AllowNonRestored lets a job start from a checkpoint that holds state for which
+	// it has no operator; that state is dropped. It is the flag -n of programs.
+	AllowNonRestored bool
+	// Config holds further settings by their configuration keys.
+	Config map[string]string
+
+	graph graph.StreamGraph
+	nodes []node          // in the graph's order
+	edges []operator.Edge // in the graph's order
+	errs  []error
+}
+
+// Latest, as Job.From or -s, resumes the newest run of the job's name.
+const Latest = "latest"
+
+// Checkpoints are the settings of a job's checkpoints. A field that is left zero
+// keeps what the configuration says.
+type Checkpoints struct {
+	Interval          time.Duration // from start to start; no checkpoints without it
+	MinPause          time.Duration // from the end of one to the start of the next
+	Timeout           time.Duration
+	Retained          int // how many are kept
+	TolerableFailures int // how many may fail in a row before the job restarts
+	Retention         Retention
+	Dir               string // a URI; without it checkpoints are kept in memory
+}
+
+// Retention says which checkpoints stay when a job is cancelled. When it
+// finishes they go, when it fails or is suspended they stay.
+type Retention string
+
+// Retentions.
+const (
+	DeleteOnCancel Retention = "DELETE_ON_CANCELLATION"
+	RetainOnCancel Retention = "RETAIN_ON_CANCELLATION"
+)
+
+// Restart says when a job that has failed is started again, in the process that
+// it runs in, from its latest checkpoint. The zero value leaves it to the
+// configuration: without checkpoints never, with checkpoints again and again,
+// after a delay that grows.
+type Restart struct {
+	Strategy string // "none", "fixed-delay", "failure-rate", "exponential-delay"
+	Attempts int    // of fixed-delay
+	Delay    time.Duration
+}
+
+// node is what a job knows of an operator beside its place in the graph.
+type node struct {
+	spec      operator.Spec
+	source    enumerate.Source    // of a source
+	sink      commit.Sink         // of a sink that commits
+	guarantee connector.Guarantee // of a sink
+}
+
+// An Option is a setting of one operator, given at the end of its verb.
+type Option func(*graph.Node)
+
+// Parallelism sets the number of subtasks of an operator.
+func Parallelism(n int) Option { return func(o *graph.Node) { o.Parallelism = n } }
+
+// MaxParallelism sets the number of key groups of an operator: the most subtasks
+// it can ever have. It can't be changed later without losing the state.
+func MaxParallelism(n int) Option { return func(o *graph.Node) { o.MaxParallelism = n } }
+
+// Name sets what an operator is called in logs; its uid by default. The uid, not
+// the name, is what its state belongs to.
+func Name(name string) Option { return func(o *graph.Node) { o.Name = name } }
+
+// StartChain makes an operator run in a goroutine apart from those before it.
+func StartChain() Option { return func(o *graph.Node) { o.Chaining = graph.ChainHead } }
+
+// NoChain makes an operator run in a goroutine of its own.
+func NoChain() Option { return func(o *graph.Node) { o.Chaining = graph.ChainNever } }
+
+// A Stream is a stream of records of one type, as a view of the operators that
+// emit them.
+type Stream[T any] struct {
+	job  *Job
+	from []origin
+}
+
+// origin is an operator whose output is a part of a stream, and how its records
+// leave it.
+type origin struct {
+	node      int
+	partition graph.Partition
+	edge      operator.Edge
+}
+
+// add puts an operator into the graph. Its options have the last word.
+func (j *Job) add(verb string, n graph.Node, what node, from []origin, opts []Option) int {
+	n.Where = caller()
+	if n.UID == "" {
+		n.Name = verb
+	}
+	for _, o := range opts {
+		o(&n)
+	}
+	at := len(j.graph.Nodes)
+	j.graph.Nodes = append(j.graph.Nodes, n)
+	j.nodes = append(j.nodes, what)
+	for _, f := range from {
+		j.graph.Edges = append(j.graph.Edges, graph.Edge{From: f.node, To: at, Partition: f.partition})
+		j.edges = append(j.edges, f.edge)
+	}
+	return at
+}
+
+// mistake notes an error in the job, to be reported with all others.
+func (j *Job) mistake(verb, uid string, err error) {
+	if err != nil {
+		j.errs = append(j.errs, fmt.Errorf("%s %q at %s: %w", verb, uid, caller(), err))
+	}
+}
+
+// caller returns the file and line of the user's call.
+func caller() string {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !strings.HasPrefix(f.Function, "github.com/weirstream/weir.") || strings.HasSuffix(f.File, "_test.go") {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+// stream is the plain view of an operator's output.
+func stream[T any](j *Job, node int) Stream[T] {
+	return Stream[T]{j, []origin{{node, graph.Auto, operator.Rebalance[T]()}}}
+}
+
+// through returns the stream with its records spread by a partition.
+func through[T any](in Stream[T], p graph.Partition, e operator.Edge) Stream[T] {
+	out := Stream[T]{job: in.job}
+	for _, o := range in.from {
+		out.from = append(out.from, origin{o.node, p, e})
+	}
+	return out
+}
+
+var errNoStream = errors.New("its input is no stream of this job")

@@ -1,0 +1,147 @@
+package weir
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/operator"
+	"github.com/weirstream/weir/keygroup"
+	"github.com/weirstream/weir/record"
+	"github.com/weirstream/weir/state"
+	"github.com/weirstream/weir/state/heap"
+)
+
+// KeyedStream is a stream looked at by key: all records of a key go to the same
+// subtask of the next operator, in their order.
+type KeyedStream[K comparable, T any] struct {
+	Stream[T]
+	key   func(T) K
+	codec codec.Key[K]
+}
+
+// KeyBy is a view of a stream by key. The key of a record must depend on the
+// record alone. Types whose equality isn't that of their bytes (floats,
+// time.Time, interfaces, pointers) can't be keys, nor be in them.
+func KeyBy[K comparable, T any](in Stream[T], key func(T) K) KeyedStream[K, T] {
+	c, err := codec.KeyFor[K]()
+	if err != nil {
+		in.job.mistake("key by", "", fmt.Errorf("%T can't be a key: %w", *new(K), err))
+		return KeyedStream[K, T]{Stream: in, key: key}
+	}
+	return KeyedStream[K, T]{through(in, graph.Hash, operator.Hash(key, c)), key, c}
+}
+
+// Op is a keyed operator at work in one subtask: the key at hand, and where what
+// it emits goes. It belongs to the goroutine that calls the handler.
+type Op[K comparable, O any] struct {
+	Out[O]
+	keys *state.Keyspace[K]
+}
+
+// Key returns the key of the record being processed.
+func (o *Op[K, O]) Key() K { return o.keys.Key() }
+
+// Time returns the time of the record being processed, the zero time where event
+// time isn't in use.
+func (o *Op[K, O]) Time() time.Time {
+	if at := o.out.Time(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// Keyspace is where state.NewValue and its like keep the operator's state.
+func (o *Op[K, O]) Keyspace() *state.Keyspace[K] { return o.keys }
+
+// keyed adds a keyed operator whose body is made by open.
+func keyed[K comparable, I, O any](in KeyedStream[K, I], verb, uid string, opts []Option, open func(*Op[K, O], *operator.Transform[I, O])) Stream[O] {
+	j := in.job
+	spec := operator.Spec{
+		Out: recordType[O](j, verb, uid),
+		Open: func(c *operator.Context, next []any) (operator.Operator, error) {
+			first, last := keygroup.Range(c.Index, c.Degree, c.MaxParallelism)
+			out := operator.NewOutput[O](c, next)
+			store, err := c.Backend.Open(c)
+			if err != nil {
+				return nil, err
+			}
+			k := &operator.Keyed[K, I, O]{Keys: state.NewKeyspace(in.codec, c.MaxParallelism, first, last, store)}
+			open(&Op[K, O]{Out[O]{out, &k.Lists}, k.Keys}, &k.Transform)
+			return k.Start(c, out)
+		},
+	}
+	return stream[O](j, j.add(verb, graph.Node{UID: uid, Keyed: true}, node{spec: spec}, in.from, opts))
+}
+
+// Process runs a keyed operator. The constructor is called once per subtask; it
+// declares the operator's state and returns its functions.
+func Process[K comparable, I, O any](in KeyedStream[K, I], uid string, construct func(op *Op[K, O]) Handler[I], opts ...Option) Stream[O] {
+	return keyed(in, "process", uid, opts, func(op *Op[K, O], t *operator.Transform[I, O]) {
+		h := construct(op)
+		t.Last, t.Quit = h.End, h.Close
+		t.Body = func(b *record.Batch[I], out *operator.Output[O]) error {
+			for i := range b.Values {
+				if len(b.Times) > 0 {
+					out.At(b.Times[i])
+				}
+				op.keys.Set(in.key(b.Values[i]), b.Hashes[i])
+				if err := h.Record(b.Values[i]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	})
+}
+
+// Pair is a key and what belongs to it.
+type Pair[K, V any] struct {
+	Key   K
+	Value V
+}
+
+// Count emits, for each record, its key and how many records that key has had.
+func Count[K comparable, T any](in KeyedStream[K, T], uid string, opts ...Option) Stream[Pair[K, int64]] {
+	return fold(in, "count", uid, opts, func(n *int64, _ *T, _ bool) { *n++ })
+}
+
+// Reduce emits, for each record, its key and f of all records that the key has
+// had, from left to right; the first one is taken as it is.
+func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) T, opts ...Option) Stream[Pair[K, T]] {
+	return fold(in, "reduce", uid, opts, func(all *T, v *T, first bool) {
+		if first {
+			*all = *v
+		} else {
+			*all = f(*all, *v)
+		}
+	})
+}
+
+// fold keeps one value per key and emits it after each change. It works on the
+// state's table itself.
+func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts []Option, f func(to *V, record *T, first bool)) Stream[Pair[K, V]] {
+	return keyed(in, verb, uid, opts, func(op *Op[K, Pair[K, V]], t *operator.Transform[T, Pair[K, V]]) {
+		table := state.NewTable[V](op, "value")
+		t.Body = func(b *record.Batch[T], out *operator.Output[Pair[K, V]]) error {
+			for i := range b.Values {
+				k := in.key(b.Values[i])
+				to, first := table.Ref(k, b.Hashes[i])
+				if f(to, &b.Values[i], first); len(b.Times) > 0 {
+					out.At(b.Times[i])
+				}
+				out.Emit(Pair[K, V]{k, *to})
+			}
+			return nil
+		}
+	})
+}
+
+// backend is where a job keeps state if it doesn't say.
+func (j *Job) backend() state.Backend {
+	if j.State != nil {
+		return j.State
+	}
+	return heap.Backend{}
+}

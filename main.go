@@ -1,0 +1,330 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weirstream/weir/internal/config"
+)
+
+// Main runs a job as a program: it adds the engine's options to the standard
+// flag set, parses the command line, builds the job and runs it. It doesn't
+// return.
+//
+// The program exits with 0 when the job has finished, with 1 when it has failed
+// for good, and with 2, before any record is read, when there are mistakes in the
+// command line, the configuration, or the job. A first SIGINT or SIGTERM suspends
+// the job: it stops, keeps its checkpoints, and the program ends by that signal.
+// A second one ends it at once.
+//
+// A program declares its own flags before Main and doesn't parse them itself. If
+// it has taken one of the short names, the engine's option keeps its long one.
+func Main(build func(*Job) error) {
+	_, file, _, _ := runtime.Caller(1)
+	os.Exit(program(build, file))
+}
+
+// options are the engine's flags.
+type options struct {
+	from        string
+	drop        bool
+	parallelism int
+	assignments assignments
+	config      string
+}
+
+// assignments collects repeated -D flags.
+type assignments []string
+
+func (a *assignments) String() string     { return strings.Join(*a, " ") }
+func (a *assignments) Set(s string) error { *a = append(*a, s); return nil }
+
+// An engineFlag is one of the engine's options, under its names.
+type engineFlag struct {
+	names []string
+	value string // what the help calls its value
+	usage string
+	add   func(fs *flag.FlagSet, name, usage string)
+	key   func() (key, value string) // the setting that it stands for; nil if it is none
+}
+
+func (o *options) flags() []engineFlag {
+	return []engineFlag{
+		{[]string{"s", "fromSavepoint"}, "PATH", "start from a checkpoint (its directory or its _metadata file), or, with \"latest\", resume the newest run of this job",
+			func(fs *flag.FlagSet, name, usage string) { fs.StringVar(&o.from, name, "", usage) },
+			func() (string, string) { return config.RecoveryPath.Key(), o.from }},
+		{[]string{"n", "allowNonRestoredState"}, "", "start also if the checkpoint holds state that no operator asks for; that state is dropped",
+			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.drop, name, false, usage) },
+			func() (string, string) { return config.IgnoreUnclaimedState.Key(), fmt.Sprint(o.drop) }},
+		{[]string{"p", "parallelism"}, "N", "parallelism of operators that don't set their own",
+			func(fs *flag.FlagSet, name, usage string) { fs.IntVar(&o.parallelism, name, 0, usage) },
+			func() (string, string) { return config.Parallelism.Key(), fmt.Sprint(o.parallelism) }},
+		{[]string{"D"}, "KEY=VALUE", "set a configuration key, over the file and the job's code; may be repeated",
+			func(fs *flag.FlagSet, name, usage string) { fs.Var(&o.assignments, name, usage) }, nil},
+		{[]string{"config"}, "FILE", "configuration file; without it $WEIR_CONF_DIR/config.yaml, if there is one",
+			func(fs *flag.FlagSet, name, usage string) { fs.StringVar(&o.config, name, "", usage) }, nil},
+	}
+}
+
+// register adds the flags to fs, where their names aren't taken, and returns
+// them as they are called now.
+func (o *options) register(fs *flag.FlagSet) (added []engineFlag, err error) {
+	for _, f := range o.flags() {
+		var free []string
+		for _, name := range f.names {
+			if fs.Lookup(name) == nil {
+				f.add(fs, name, f.usage)
+				free = append(free, name)
+			}
+		}
+		if len(free) == 0 {
+			err = errors.Join(err, fmt.Errorf("flag -%s is the engine's and the program declares it, too; give yours another name", f.names[len(f.names)-1]))
+		}
+		f.names = free
+		added = append(added, f)
+	}
+	return added, err
+}
+
+// program is Main up to the exit code. The file is the one that calls Main.
+func program(build func(*Job) error, file string) int {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	job, again, err := fromCommandLine(build, flag.CommandLine, os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, indent(err))
+		return 2
+	}
+	ctx := untilSignal(log)
+	run, err := job.start(ctx, production(log))
+	if err == nil {
+		err = run.Wait()
+	}
+	var by interruption
+	interrupted := errors.As(context.Cause(ctx), &by)
+	switch {
+	case errors.Is(err, errFinished):
+		log.Info(err.Error())
+		return 0
+	case interrupted && errors.Is(err, ErrSuspended):
+		fmt.Fprintln(os.Stderr, run.howToGoOn(started(file)+" "+again))
+		return dieBy(syscall.Signal(by))
+	case interrupted && errors.Is(err, context.Canceled): // before the job had begun
+		return dieBy(syscall.Signal(by))
+	}
+	return report(err)
+}
+
+// An interruption is a signal that asks the program to end.
+type interruption syscall.Signal
+
+func (i interruption) Error() string { return syscall.Signal(i).String() }
+
+// untilSignal returns a context that ends with the first SIGINT or SIGTERM, which
+// is its cause. The second one ends the process.
+func untilSignal(log *slog.Logger) context.Context {
+	ctx, end := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		first := (<-signals).(syscall.Signal)
+		log.Info("suspending the job; a second signal ends the program at once", "signal", first.String())
+		end(interruption(first))
+		second := (<-signals).(syscall.Signal)
+		os.Exit(dieBy(second))
+	}()
+	return ctx
+}
+
+// report says how a job has ended.
+func report(err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, indent(err))
+	return 1
+}
+
+// dieBy ends the process by a signal, so that who waits for it sees that, and
+// returns where a signal doesn't: process 1 isn't killed by its own, and none is
+// by one that was ignored when it began.
+func dieBy(sig syscall.Signal) int {
+	signal.Reset(sig)
+	if os.Getpid() != 1 && syscall.Kill(os.Getpid(), sig) == nil {
+		time.Sleep(time.Second) // another thread may be the one that gets it
+	}
+	return 128 + int(sig)
+}
+
+// indent puts each of joined errors on a line of its own.
+func indent(err error) string {
+	return "weir: " + strings.ReplaceAll(err.Error(), "\n", "\nweir: ")
+}
+
+// fromCommandLine parses arguments, reads the configuration and builds the job,
+// and reports all mistakes in any of these together. It also returns the arguments
+// with which the job is resumed.
+func fromCommandLine(build func(*Job) error, fs *flag.FlagSet, args []string) (job *plan, again string, err error) {
+	if fs.Parsed() {
+		return nil, "", errors.New("the program has parsed its flags before weir.Main, which then can't add the engine's: declare flags, don't call flag.Parse, and read their values in the function that builds the job")
+	}
+	var o options
+	added, taken := o.register(fs)
+	wrong := parse(fs, args)
+	if errors.Is(wrong, flag.ErrHelp) {
+		help(os.Stdout, fs, added)
+		return nil, "", wrong
+	}
+	settings := config.Assignments(o.assignments)
+	fs.Visit(func(f *flag.Flag) {
+		if set := o.setting(f.Name, added); set.key != "" {
+			settings.Set(set.key, set.value, "-"+f.Name)
+		}
+	})
+	job, err = prepare(build, config.File(o.config), settings)
+	if err = errors.Join(taken, wrong, err); err != nil {
+		return nil, "", err
+	}
+	return job, resuming(fs, args, added[0].names), nil
+}
+
+// parse parses all flags, also those behind a wrong one, and joins what is wrong.
+func parse(fs *flag.FlagSet, args []string) (mistakes error) {
+	fs.Init(fs.Name(), flag.ContinueOnError)
+	fs.Usage = func() {} // said by the error, or by help
+	fs.SetOutput(io.Discard)
+	defer fs.SetOutput(os.Stderr)
+	for {
+		err := fs.Parse(args)
+		switch {
+		case err == nil:
+			return mistakes
+		case errors.Is(err, flag.ErrHelp):
+			return err
+		}
+		mistakes = errors.Join(mistakes, err)
+		rest := fs.Args()
+		if len(rest) == len(args) {
+			rest = rest[1:] // it is no flag at all
+		}
+		for len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+			rest = rest[1:] // perhaps the value of an unknown flag
+		}
+		args = rest
+	}
+}
+
+// setting returns the configuration key that one of the engine's flags stands
+// for, and its value.
+func (o *options) setting(name string, added []engineFlag) (set struct{ key, value string }) {
+	for _, f := range added {
+		if slices.Contains(f.names, name) && f.key != nil {
+			set.key, set.value = f.key()
+		}
+	}
+	return set
+}
+
+// help explains the flags, the program's own first.
+func help(to io.Writer, fs *flag.FlagSet, engine []engineFlag) {
+	ours := map[string]bool{}
+	for _, f := range engine {
+		for _, name := range f.names {
+			ours[name] = true
+		}
+	}
+	fmt.Fprintf(to, "Usage: %s [options]\n", filepath.Base(fs.Name()))
+	first := true
+	fs.VisitAll(func(f *flag.Flag) {
+		if ours[f.Name] {
+			return
+		}
+		if first {
+			fmt.Fprintln(to, "\nThe job's own:")
+			first = false
+		}
+		value, usage := flag.UnquoteUsage(f)
+		line(to, []string{f.Name}, value, usage, f.DefValue)
+	})
+	fmt.Fprintln(to, "\nThe engine's:")
+	for _, f := range engine {
+		line(to, f.names, f.value, f.usage, "")
+	}
+	fmt.Fprintln(to, "\nKeys for -D and the configuration file are those of Flink; docs/configuration.md lists them.")
+}
+
+func line(to io.Writer, names []string, value, usage, otherwise string) {
+	head := "  -" + strings.Join(names, ", -")
+	if value != "" {
+		head += " " + value
+	}
+	if otherwise != "" && otherwise != "0" && otherwise != "false" {
+		usage += fmt.Sprintf(" (default %s)", otherwise)
+	}
+	fmt.Fprintf(to, "%s\n        %s\n", head, strings.ReplaceAll(usage, "\n", "\n        "))
+}
+
+// started is how this program was started: by go run, perhaps, which leaves none
+// to start again.
+func started(file string) string {
+	info, ok := debug.ReadBuildInfo()
+	switch {
+	case !ok || !strings.Contains(os.Args[0], string(filepath.Separator)+"go-build"):
+		return quote(os.Args[0])
+	case info.Path == "command-line-arguments":
+		return "go run " + quote(file)
+	}
+	return "go run " + info.Path
+}
+
+// resuming returns the arguments with the flag for what to start from, whose
+// names are given, set to the latest run. What isn't a flag stays behind them.
+func resuming(fs *flag.FlagSet, args, names []string) string {
+	var line []string
+	for len(args) > fs.NArg() && args[0] != "--" {
+		n := 1
+		name, value, joined := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+		if !joined && !isBool(fs.Lookup(name)) {
+			value = args[1]
+			n = 2
+		}
+		if !slices.Contains(names, name) && !(name == "D" && strings.HasPrefix(value, config.RecoveryPath.Key()+"=")) {
+			line = append(line, args[:n]...)
+		}
+		args = args[n:]
+	}
+	line = append(append(line, "-"+names[0], Latest), args...)
+	for i, arg := range line {
+		line[i] = quote(arg)
+	}
+	return strings.Join(line, " ")
+}
+
+// isBool reports whether a flag takes no value.
+func isBool(f *flag.Flag) bool {
+	b, ok := f.Value.(interface{ IsBoolFlag() bool })
+	return ok && b.IsBoolFlag()
+}
+
+// quote makes an argument safe for a shell.
+func quote(s string) string {
+	if s != "" && !strings.ContainsAny(s, " \t\n'\"\\$`&|;<>()*?[]{}~#!") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,128 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/internal/graph"
+)
+
+// plan is a job that has been built and found without mistakes.
+type plan struct {
+	*Job
+	config *config.Config
+	graph  *graph.JobGraph
+	name   string
+	notes  []string // for the log
+}
+
+// prepare builds a job and puts its settings together: those of the file, then
+// what the code says, then what the command line says. The error joins all
+// mistakes.
+func prepare(build func(*Job) error, file, commandLine config.Layer) (*plan, error) {
+	p := &plan{Job: &Job{}}
+	failed := build(p.Job)
+	cfg, mistaken := config.Merge(file, p.layer(), commandLine)
+	mistakes := append(p.errs, failed, mistaken)
+	if mistaken != nil {
+		cfg, _ = config.Merge() // so that mistakes in the graph are found, too
+	}
+	p.config, p.notes = cfg, cfg.Notes()
+	p.name = config.Get(cfg, config.JobName)
+	if p.name == "" {
+		p.name = filepath.Base(os.Args[0])
+	}
+	g, warnings, err := graph.Build(p.Job.graph, graph.Defaults{
+		Parallelism:    config.Get(cfg, config.Parallelism),
+		MaxParallelism: config.Get(cfg, config.MaxParallelism),
+		Chaining:       config.Get(cfg, config.OperatorChaining),
+		AutoUIDs:       config.Get(cfg, config.AutoGenerateUIDs),
+	})
+	p.graph, p.notes = g, append(p.notes, warnings...)
+	mistakes = append(mistakes, err)
+	if mistaken == nil {
+		mistakes = append(mistakes, p.checkSinks(), p.checkRestore())
+	}
+	if err := errors.Join(mistakes...); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// layer returns the job's own settings.
+func (j *Job) layer() (l config.Layer) {
+	set := func(key, value string) { l.Set(key, value, "job code") }
+	text := func(key, value string) {
+		if value != "" {
+			set(key, value)
+		}
+	}
+	duration := func(key string, d time.Duration) {
+		if d != 0 {
+			set(key, d.String())
+		}
+	}
+	number := func(key string, n int) {
+		if n != 0 {
+			set(key, strconv.Itoa(n))
+		}
+	}
+	c, r := j.Checkpoints, j.Restart
+	text(config.JobName.Key(), j.Name)
+	number(config.Parallelism.Key(), j.Parallelism)
+	duration(config.CheckpointInterval.Key(), c.Interval)
+	duration(config.CheckpointMinPause.Key(), c.MinPause)
+	duration(config.CheckpointTimeout.Key(), c.Timeout)
+	number(config.RetainedCheckpoints.Key(), c.Retained)
+	number(config.TolerableFailedCheckpoints.Key(), c.TolerableFailures)
+	text(config.CheckpointRetention.Key(), string(c.Retention))
+	text(config.CheckpointDir.Key(), c.Dir)
+	text(config.RestartStrategy.Key(), r.Strategy)
+	number(config.FixedDelayAttempts.Key(), r.Attempts)
+	duration(config.FixedDelay.Key(), r.Delay)
+	text(config.RecoveryPath.Key(), j.From)
+	if j.AllowNonRestored {
+		set(config.IgnoreUnclaimedState.Key(), "true")
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.Config)) {
+		set(key, j.Config[key])
+	}
+	return l
+}
+
+// checkSinks refuses a sink that would never show anything.
+func (p *plan) checkSinks() error {
+	if config.Get(p.config, config.CheckpointInterval) > 0 {
+		return nil
+	}
+	unbounded := ""
+	for _, n := range p.Job.graph.Nodes {
+		if n.Kind == graph.Source && !n.Bounded {
+			unbounded = n.UID
+		}
+	}
+	var mistakes []error
+	for i, n := range p.Job.graph.Nodes {
+		if unbounded != "" && p.nodes[i].guarantee == connector.OnceExactly {
+			mistakes = append(mistakes, fmt.Errorf("sink %q at %s writes each record exactly once, and so shows its output only with a checkpoint: source %q never ends and there are no checkpoints; set %s",
+				n.UID, n.Where, unbounded, config.CheckpointInterval.Key()))
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// checkRestore refuses to look for the latest run where there can be none.
+func (p *plan) checkRestore() error {
+	if config.Get(p.config, config.RecoveryPath) == Latest && config.Get(p.config, config.CheckpointDir) == "" {
+		return fmt.Errorf("-s %s resumes the newest run under the checkpoint directory, and there is none: set %s", Latest, config.CheckpointDir.Key())
+	}
+	return nil
+}

@@ -1,0 +1,380 @@
+package weir
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/filesystem"
+	"github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/commit"
+	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/internal/control"
+	"github.com/weirstream/weir/internal/enumerate"
+	"github.com/weirstream/weir/internal/executor"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/jobmaster"
+	"github.com/weirstream/weir/internal/run"
+	"github.com/weirstream/weir/internal/snapshot"
+	"github.com/weirstream/weir/internal/worker"
+	"github.com/weirstream/weir/record"
+	"github.com/weirstream/weir/state"
+)
+
+// ErrSuspended is what Wait and Run return when a job was stopped by the end of
+// its context: its checkpoints stay, and it can be resumed.
+var ErrSuspended = errors.New("job suspended")
+
+// ErrCancelled is what Wait and Run return when a job was cancelled.
+var ErrCancelled = errors.New("job cancelled")
+
+// errFinished says that a job to be resumed has finished.
+var errFinished = errors.New("the job has finished; there is nothing left to do")
+
+// Start builds a job and runs it in this process. It reads no flags, no files and
+// no environment, and opens nothing on the network. Mistakes in the job are its
+// error. When ctx ends the job is suspended: it stops and keeps its checkpoints;
+// only Cancel cancels it.
+func Start(ctx context.Context, build func(*Job) error) (*Running, error) {
+	p, err := prepare(build, config.Layer{}, config.Layer{})
+	if err != nil {
+		return nil, err
+	}
+	return p.start(ctx, production(slog.Default()))
+}
+
+// Run is Start and Wait.
+func Run(ctx context.Context, build func(*Job) error) error {
+	r, err := Start(ctx, build)
+	if err != nil {
+		return err
+	}
+	return r.Wait()
+}
+
+// environment is what a job runs in: this process, or the simulation.
+type environment struct {
+	executor executor.Executor
+	files    filesystem.Set
+	random   func() uint64 // safe for concurrent use
+	log      *slog.Logger
+	encode   bool // local channels encode and decode
+	sliceMax int
+	// line carries a message from the job master to the workers, or back, and
+	// then delivers it.
+	line func(direction int, message any, deliver func())
+}
+
+// The two directions of the line.
+const (
+	toWorker = iota
+	toMaster
+)
+
+func production(log *slog.Logger) environment {
+	return environment{
+		executor: executor.Real{},
+		files:    filesystem.Set{"file": filesystem.Local{}},
+		random: func() uint64 {
+			var b [8]byte
+			rand.Read(b[:]) // never fails
+			return binary.NativeEndian.Uint64(b[:])
+		},
+		log:  log,
+		line: func(_ int, _ any, deliver func()) { deliver() },
+	}
+}
+
+// newID returns a job id: 32 hexadecimal digits.
+func (env environment) newID() string {
+	b := binary.BigEndian.AppendUint64(nil, env.random())
+	return hex.EncodeToString(binary.BigEndian.AppendUint64(b, env.random()))
+}
+
+// site is where a job's checkpoints are: in a run's directory, or in memory.
+type site struct {
+	id      string
+	files   filesystem.FileSystem // nil: in memory
+	live    *run.Live             // so too
+	storage snapshot.Storage
+	from    string // path of the checkpoint to start from, if the run has none of its own
+}
+
+// site finds or makes the run that a job goes on as.
+func (p *plan) site(env environment) (h site, err error) {
+	uri := config.Get(p.config, config.CheckpointDir)
+	path := config.Get(p.config, config.RecoveryPath)
+	if uri == "" {
+		return site{id: env.newID(), storage: &snapshot.Memory{}, from: path}, nil
+	}
+	files, dir, err := env.files.Resolve(uri)
+	if err != nil {
+		return h, fmt.Errorf("checkpoint directory: %w", err)
+	}
+	book := run.Open(files, dir)
+	h.files = files
+	if path == Latest {
+		h.live, err = p.resume(env, book)
+	} else {
+		h.from = path
+	}
+	if h.live == nil && err == nil {
+		h.live, err = book.Begin(run.Run{Job: p.name, ID: env.newID(), Started: env.executor.Now(), From: run.Origin{Path: h.from}})
+	}
+	if err != nil {
+		return h, err
+	}
+	r := h.live.Run()
+	h.id, h.from = r.ID, r.From.Path
+	h.storage = &snapshot.Directory{Files: files, Path: h.live.Dir(), URI: strings.TrimSuffix(uri, "/") + "/" + r.ID, Random: env.random, Log: env.log}
+	return h, nil
+}
+
+// resume finds the newest run of the job's name. It returns nil where there is none.
+func (p *plan) resume(env environment, book *run.Book) (*run.Live, error) {
+	live, before, err := book.Resume(p.name)
+	switch {
+	case errors.Is(err, run.ErrNone):
+		env.log.Warn("no run to resume: the job starts from the beginning", "job", p.name, "dir", config.Get(p.config, config.CheckpointDir))
+		return nil, nil
+	case errors.Is(err, run.ErrFinished):
+		return nil, fmt.Errorf("%w (job %q, id %s)", errFinished, p.name, before.ID)
+	case err != nil:
+		return nil, fmt.Errorf("resume job %q: %w", p.name, err)
+	}
+	env.log.Info("resuming", "job", p.name, "id", before.ID, "end", string(before.End))
+	return live, nil
+}
+
+// target is where the files of a checkpoint go.
+func (p *plan) target(env environment) func(record.Barrier) state.Target {
+	inline := int(config.Get(p.config, config.InlineThreshold))
+	return func(b record.Barrier) state.Target {
+		if b.Target == "" {
+			return snapshot.Target{}
+		}
+		files, dir, err := env.files.Resolve(b.Target)
+		if err != nil {
+			panic(fmt.Sprintf("weir: target of checkpoint %d: %v", b.Checkpoint, err)) // the job master has resolved it before
+		}
+		return snapshot.Target{Files: files, Dir: dir, Inline: inline, Random: env.random}
+	}
+}
+
+// origin is where the files of a restored checkpoint are.
+func (env environment) origin() func(string) state.Origin {
+	return func(uri string) state.Origin {
+		if uri == "" {
+			return snapshot.Origin{}
+		}
+		files, dir, err := env.files.Resolve(uri)
+		if err != nil {
+			panic(fmt.Sprintf("weir: restored checkpoint: %v", err))
+		}
+		return snapshot.Origin{Files: files, Dir: dir}
+	}
+}
+
+// Running is a job that has been started.
+type Running struct {
+	plan   *plan
+	site   site
+	master *jobmaster.Master
+}
+
+// start brings up a job master and a worker, connected by a line, and begins the
+// job.
+func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
+	h, err := p.site(env)
+	if err != nil {
+		return nil, err
+	}
+	log := env.log.With("job", p.name)
+	for _, note := range p.notes {
+		log.Warn(note)
+	}
+	log.Info("starting the job", "id", h.id, "guarantee", p.guarantee())
+	if h.files == nil && config.Get(p.config, config.CheckpointInterval) > 0 {
+		log.Warn("checkpoints are kept in memory and lost with the process: set " + config.CheckpointDir.Key())
+	}
+	r := &Running{plan: p, site: h}
+	w := worker.New(p.code(h.id), worker.Settings{
+		Executor:      env.executor,
+		Backend:       p.backend(),
+		Logger:        log,
+		BufferTimeout: config.Get(p.config, config.BufferTimeout),
+		SliceMax:      env.sliceMax,
+		Encode:        env.encode,
+		DropUnclaimed: config.Get(p.config, config.IgnoreUnclaimedState),
+		Target:        p.target(env),
+		Origin:        env.origin(),
+	}, func(m control.Report) { env.line(toMaster, m, func() { r.master.Report(m) }) })
+	r.master = jobmaster.New(p.settings(env, h, log, func(m control.Command) {
+		env.line(toWorker, m, func() { w.Do(m) })
+	}))
+	r.master.Start()
+	context.AfterFunc(ctx, r.master.Suspend)
+	return r, nil
+}
+
+// settings are those of the job master.
+func (p *plan) settings(env environment, h site, log *slog.Logger, send func(control.Command)) jobmaster.Settings {
+	s := jobmaster.Settings{
+		Executor: env.executor, Graph: p.graph, JobID: h.id, JobName: p.name, Storage: h.storage,
+		Sources:          map[graph.ID]enumerate.Source{},
+		Sinks:            map[graph.ID]commit.Sink{},
+		AllowNonRestored: config.Get(p.config, config.IgnoreUnclaimedState),
+		Fallback:         config.Get(p.config, config.RecoveryFallback),
+		Policy: checkpoint.Policy{
+			Interval:   config.Get(p.config, config.CheckpointInterval),
+			MinPause:   config.Get(p.config, config.CheckpointMinPause),
+			Timeout:    config.Get(p.config, config.CheckpointTimeout),
+			Retained:   config.Get(p.config, config.RetainedCheckpoints),
+			Tolerable:  config.Get(p.config, config.TolerableFailedCheckpoints),
+			Concurrent: 1,
+		},
+		Strategy:      jobmaster.Configured(p.config),
+		KeepCancelled: config.Get(p.config, config.CheckpointRetention) == string(RetainOnCancel),
+		StopTimeout:   config.Get(p.config, config.CancellationLimit),
+		Send:          send,
+		Ended:         h.ended,
+		Random:        env.random,
+		Log:           log,
+	}
+	if h.from != "" {
+		s.From = func(context.Context) (*snapshot.Checkpoint, string, error) { return load(env, h.from) }
+	}
+	for _, t := range p.graph.Tasks {
+		for _, op := range t.Operators {
+			if n := p.nodes[op.Node]; n.source != nil {
+				s.Sources[op.ID] = n.source
+			} else if n.sink != nil {
+				s.Sinks[op.ID] = n.sink
+			}
+		}
+	}
+	return s
+}
+
+// load reads the checkpoint that a job is started from.
+func load(env environment, uri string) (*snapshot.Checkpoint, string, error) {
+	files, path, err := env.files.Resolve(uri)
+	if err != nil {
+		return nil, "", err
+	}
+	cp, dir, err := snapshot.Load(files, path)
+	if err != nil {
+		return nil, "", err
+	}
+	return &cp, dir, nil
+}
+
+// ended puts the end of a run on record.
+func (h site) ended(o jobmaster.Outcome) error {
+	if h.live == nil {
+		return nil
+	}
+	defer h.live.Close()
+	detail := ""
+	if o.Err != nil {
+		detail = o.Err.Error()
+	}
+	return h.live.End(map[jobmaster.Status]run.End{
+		jobmaster.Finished: run.Finished, jobmaster.Failed: run.Failed,
+		jobmaster.Canceled: run.Cancelled, jobmaster.Suspended: run.Suspended,
+	}[o.Status], detail)
+}
+
+// ID returns the job's id: 32 hexadecimal digits.
+func (r *Running) ID() string { return r.site.id }
+
+// Cancel ends the job for good; its checkpoints go or stay as Checkpoints.Retention
+// says. It returns when the job has ended, or with the context's error.
+func (r *Running) Cancel(ctx context.Context) error {
+	r.master.Cancel()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.master.Done():
+		if err := r.err(); !errors.Is(err, ErrCancelled) {
+			return err
+		}
+		return nil
+	}
+}
+
+// Wait returns when the job has ended: nil if it has finished, ErrSuspended,
+// ErrCancelled, or the error for which it has failed for good.
+func (r *Running) Wait() error {
+	<-r.master.Done()
+	return r.err()
+}
+
+// over reports whether the job has ended.
+func (r *Running) over() bool {
+	select {
+	case <-r.master.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// err is how the job has ended.
+func (r *Running) err() error {
+	switch o := r.master.Outcome(); {
+	case o.Err != nil:
+		return fmt.Errorf("job %q: %w", r.plan.name, o.Err)
+	case o.Status == jobmaster.Suspended:
+		return fmt.Errorf("job %q: %w", r.plan.name, ErrSuspended)
+	case o.Status == jobmaster.Canceled:
+		return fmt.Errorf("job %q: %w", r.plan.name, ErrCancelled)
+	}
+	return nil
+}
+
+// howToGoOn says from where a suspended job will go on, and with which command.
+func (r *Running) howToGoOn(command string) string {
+	o := r.master.Outcome()
+	switch {
+	case r.site.files == nil:
+		return "weir: suspended; there is no checkpoint directory, so the next start is from the beginning"
+	case o.Latest == 0 && r.site.from != "":
+		return fmt.Sprintf("weir: suspended before a checkpoint of its own; it goes on from %s with\n  %s", r.site.from, command)
+	case o.Latest == 0:
+		return fmt.Sprintf("weir: suspended before its first checkpoint; it begins from the beginning with\n  %s", command)
+	}
+	return fmt.Sprintf("weir: suspended; it goes on from checkpoint %d (%s) with\n  %s", o.Latest, o.Dir, command)
+}
+
+// code is the job for a worker.
+func (p *plan) code(id string) worker.Job {
+	w := worker.Job{ID: id, Graph: p.graph, Edges: p.edges}
+	for _, n := range p.nodes {
+		w.Nodes = append(w.Nodes, n.spec)
+	}
+	return w
+}
+
+// guarantee says in words what the job's output is worth, and what limits it.
+func (p *plan) guarantee() string {
+	if config.Get(p.config, config.CheckpointInterval) == 0 {
+		return "none: without checkpoints a restart begins from the beginning; set " + config.CheckpointInterval.Key()
+	}
+	least, by := connector.OnceExactly, ""
+	for i, n := range p.Job.graph.Nodes {
+		if n.Kind == graph.Sink && p.nodes[i].guarantee < least {
+			least, by = p.nodes[i].guarantee, n.UID
+		}
+	}
+	if by == "" {
+		return "exactly once"
+	}
+	return fmt.Sprintf("exactly once for state, %s for output: limited by sink %q", least, by)
+}

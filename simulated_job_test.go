@@ -1,0 +1,380 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/file"
+	"github.com/weirstream/weir/filesystem"
+	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/record"
+	"github.com/weirstream/weir/state"
+)
+
+var (
+	seeds    = flag.Int("seeds", 300, "how many lives of a job to simulate")
+	oneSeed  = flag.Int64("seed", -1, "simulate this life only, and print its steps")
+	showLogs = flag.Bool("logs", false, "with -seed: print the engine's log, too")
+)
+
+// points are the places where the simulation has to have struck, at least once
+// over all seeds: those that issue and design name.
+var points = []string{
+	"kill control.Trigger", "kill align", "kill freeze", "kill capture", "kill write", "kill before persist", "kill after persist",
+	"kill control.Ack", "kill control.Complete", "kill before store", "kill after store", "kill before commit", "kill after commit",
+	"kill before write _metadata", "kill after write _metadata", "kill before rename _metadata", "kill after rename _metadata",
+	"kill before rename out", "kill after rename out", "kill before write chk-",
+	"error align", "error freeze", "error capture", "error write", "error before write _metadata", "error before rename _metadata",
+	"error before write chk-", "error before write out", "error before rename out", "error user function", "error user panic",
+	"lose control.Trigger", "lose control.Ack", "lose control.Complete", "lose control.Abort", "lose control.Request", "lose control.Assign", "lose control.Ended",
+	"late control.Trigger", "late control.Ack", "late control.Complete", "repeat control.Ack", "repeat control.Assign", "repeat control.Complete",
+}
+
+// TestSimulatedJobIsExact lives through many lives of a job, each with crashes,
+// errors and lost messages, changing its parallelism at every start, and holds
+// the output to the law: for each key the counts 1, 2, ... once each, at every
+// crash as far as output is final, and all of it in the end.
+func TestSimulatedJobIsExact(t *testing.T) {
+	n := *seeds
+	if testing.Short() {
+		n = min(n, 30)
+	}
+	hits := map[string]int{}
+	for seed := range int64(n) {
+		if *oneSeed >= 0 {
+			seed = *oneSeed
+		}
+		l := newLife(t, uint64(seed))
+		if err := l.live(); err != nil {
+			t.Fatalf("seed %d: %v\nreplay with: go test -run TestSimulatedJobIsExact -seed %d -logs .", seed, err, seed)
+		}
+		for point, n := range l.w.hits {
+			hits[point] += n
+		}
+		if *oneSeed >= 0 {
+			return
+		}
+	}
+	if n < 300 {
+		return
+	}
+	for _, p := range points {
+		if hits[p] == 0 {
+			t.Errorf("%q was never hit; hit were %v", p, slices.Sorted(maps.Keys(hits)))
+		}
+	}
+}
+
+// TestSimulationReplays lives one life twice and compares every step.
+func TestSimulationReplays(t *testing.T) {
+	var steps [2][]string
+	for i := range steps {
+		l := newLife(t, 7)
+		l.w.trace = func(format string, args ...any) {
+			steps[i] = append(steps[i], fmt.Sprint(l.w.now.UnixNano(), " ", fmt.Sprintf(format, args...)))
+		}
+		if err := l.live(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(steps[0]) < 100 {
+		t.Fatalf("only %d steps", len(steps[0]))
+	}
+	for i := range steps[0] {
+		if i >= len(steps[1]) || steps[0][i] != steps[1][i] {
+			t.Fatalf("step %d differs: %s", i, steps[0][i])
+		}
+	}
+}
+
+// life is a job's, from its first start to its finish.
+type life struct {
+	w       *world
+	log     *slog.Logger
+	records []rec
+	splits  int
+}
+
+type rec struct {
+	Key string
+	N   int
+}
+
+// tally is what the job emits: the how-manieth record of a key it was.
+type tally = Pair[string, int64]
+
+func newLife(t *testing.T, seed uint64) *life {
+	l := &life{log: slog.New(slog.DiscardHandler)}
+	trace := func(string, ...any) {}
+	if *oneSeed >= 0 {
+		trace = t.Logf
+		if *showLogs {
+			l.log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+		}
+	}
+	l.w = newWorld(seed, trace)
+	l.splits = 1 + l.w.rng.IntN(8)
+	for i := range 100 + l.w.rng.IntN(200) {
+		l.records = append(l.records, rec{string(rune('a' + l.w.rng.IntN(20))), i})
+	}
+	return l
+}
+
+// live starts the job again and again until it has finished.
+func (l *life) live() error {
+	kills := 1 + l.w.rng.IntN(6)
+	for start := 0; ; start++ {
+		if start >= kills {
+			l.w.calm = true
+		}
+		if start > kills+3 {
+			return errors.New("it doesn't finish though nothing is wrong any more")
+		}
+		finished, err := l.process()
+		if err != nil {
+			return fmt.Errorf("start %d: %w", start, err)
+		}
+		if err := l.check(finished); err != nil {
+			return fmt.Errorf("start %d: %w", start, err)
+		}
+		if finished {
+			return nil
+		}
+		l.w.crash()
+	}
+}
+
+// process is the life of one process. It ends with the job or with a kill.
+func (l *life) process() (finished bool, err error) {
+	w, pick := l.w, l.w.rng
+	settings := []string{
+		"execution.checkpointing.dir=file:///ckpt",
+		fmt.Sprintf("execution.checkpointing.interval=%d ms", 10+pick.IntN(60)),
+		fmt.Sprintf("execution.checkpointing.min-pause=%d ms", pick.IntN(2)*pick.IntN(30)),
+		fmt.Sprintf("execution.checkpointing.timeout=%d ms", 100+pick.IntN(2000)),
+		fmt.Sprintf("execution.checkpointing.num-retained=%d", 1+pick.IntN(3)),
+		fmt.Sprintf("execution.checkpointing.tolerable-failed-checkpoints=%d", pick.IntN(4)),
+		fmt.Sprintf("execution.checkpointing.data-inline-threshold=%d", pick.IntN(2)*pick.IntN(2000)),
+		fmt.Sprintf("parallelism.default=%d", 1+pick.IntN(4)),
+		"restart-strategy.type=fixed-delay",
+		"restart-strategy.fixed-delay.attempts=20",
+		"pipeline.name=simulated",
+		"execution.state-recovery.path=latest",
+	}
+	files := filesystem.Set{"file": w.files()}
+	p, err := prepare(func(job *Job) error { return l.build(job, files) }, config.Layer{}, config.Assignments(settings))
+	if err != nil {
+		return false, err
+	}
+	env := environment{
+		executor: w, files: files, random: w.rng.Uint64, log: l.log,
+		encode: pick.IntN(2) == 0, sliceMax: 1 << pick.IntN(6), line: w.send,
+	}
+	var running *Running
+	var failed error
+	alive, err := w.run(func() bool { // starting can be struck as well
+		if running == nil && failed == nil {
+			running, failed = p.start(context.Background(), env)
+		}
+		return failed != nil || running.over()
+	})
+	switch {
+	case err != nil, !alive:
+		return false, err
+	case errors.Is(failed, errFinished):
+		return true, nil
+	case failed != nil:
+		w.trace("start: %v", failed)
+		if w.calm {
+			return false, failed
+		}
+		return false, nil
+	}
+	if err := running.Wait(); err != nil {
+		w.trace("ended: %v", err)
+		if w.calm {
+			return false, err
+		}
+		return false, nil
+	}
+	return true, nil
+}
+
+// build is the job: two sources, keyed state of several kinds, a buffer that is
+// list state, chains and shuffles, and two sinks that hold each record once.
+func (l *life) build(job *Job, files filesystem.Set) error {
+	n := len(l.records) / 2
+	a := From(job, "a", slowly{l.records[:n], l.splits})
+	b := FromSlice(job, "b", l.records[n:])
+	checked := TryMap(Union(a, Rebalance(b)), "user", func(r rec) (rec, error) {
+		if l.w.reach("user panic", 0, 2000) != nil {
+			panic("injected panic")
+		}
+		return r, l.w.reach("user function", 0, 2000)
+	})
+	tallies := Process(KeyBy(checked, func(r rec) string { return r.Key }), "count", func(op *Op[string, tally]) Handler[rec] {
+		count := state.NewValue[int64](op, "count")
+		seen := state.NewMap[int, bool](op, "seen")
+		last := state.NewList[int](op, "last")
+		return Handler[rec]{Record: func(r rec) error {
+			if _, twice := seen.Lookup(r.N); twice {
+				return fmt.Errorf("record %v comes twice", r)
+			}
+			seen.Put(r.N, true)
+			if last.Append(r.N); last.Len() > 3 {
+				last.Set([]int{r.N})
+			}
+			count.Set(count.Get() + 1)
+			op.Emit(tally{op.Key(), count.Get()})
+			return nil
+		}}
+	})
+	To(tallies, "direct", l.sink("/out/direct", files))
+	batches := Operate(Shuffle(tallies), "batch", func(op *Out[[]tally]) Handler[tally] {
+		held := state.NewSplit[tally](op, "held")
+		flush := func() error {
+			if held.Len() > 0 {
+				op.Emit(slices.Collect(held.All()))
+				held.Clear()
+			}
+			return nil
+		}
+		return Handler[tally]{End: flush, Record: func(v tally) error {
+			if held.Append(v); held.Len() < 7 {
+				return nil
+			}
+			return flush()
+		}}
+	})
+	To(Each(batches, "unpack", func(all []tally, emit func(tally)) error {
+		for _, v := range all {
+			emit(v)
+		}
+		return nil
+	}), "batched", l.sink("/out/batched", files))
+	return nil
+}
+
+func (l *life) sink(dir string, files filesystem.Set) file.Sink[tally] {
+	return file.Sink[tally]{Dir: dir, FileSystems: files, RollBytes: 100, Format: func(dst []byte, v tally) []byte {
+		return fmt.Appendf(dst, "%s %d\n", v.Key, v.Value)
+	}}
+}
+
+// check holds the final files to the law.
+func (l *life) check(finished bool) error {
+	want := map[string]int{}
+	for _, r := range l.records {
+		want[r.Key]++
+	}
+	for _, dir := range []string{"/out/direct", "/out/batched"} {
+		got := map[string][]int{}
+		entries, err := l.w.disk.List(dir)
+		if err != nil && finished {
+			return err
+		}
+		for _, e := range entries {
+			switch {
+			case strings.HasPrefix(e.Name, "part-"):
+				if err := l.count(dir+"/"+e.Name, got); err != nil {
+					return err
+				}
+			case finished:
+				return fmt.Errorf("left behind: %s/%s", dir, e.Name)
+			}
+		}
+		for key, n := range want {
+			slices.Sort(got[key])
+			for i, have := range got[key] {
+				if dir == "/out/direct" && have != i+1 || i > 0 && have == got[key][i-1] {
+					return fmt.Errorf("%s: key %s has the counts %v", dir, key, got[key])
+				}
+			}
+			if finished && len(got[key]) != n {
+				return fmt.Errorf("%s: key %s has the counts %v, want 1 to %d", dir, key, got[key], n)
+			}
+		}
+	}
+	if !finished {
+		return nil
+	}
+	if jobs, err := l.w.disk.List("/ckpt"); err != nil || len(jobs) != 1 {
+		return fmt.Errorf("the checkpoint directory of the finished job holds %v (%v)", jobs, err)
+	}
+	return nil
+}
+
+func (l *life) count(path string, into map[string][]int) error {
+	r, err := l.w.disk.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		key, number, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return fmt.Errorf("%s: line %q", path, line)
+		}
+		into[key] = append(into[key], n)
+	}
+	return nil
+}
+
+// slowly is a source whose enumerator finds a split at a time, and saves where it
+// is, and whose readers give a few records at a time.
+type slowly struct {
+	records []rec
+	splits  int
+}
+
+type stretch struct{ Next, End int }
+
+func (s slowly) Bounded() bool { return true }
+
+func (s slowly) Enumerate(_ context.Context, e connector.Enumeration[stretch]) error {
+	from := 0
+	if at := e.Position(); at != nil {
+		from = int(at[0])
+	}
+	for i := from; i < s.splits; i++ {
+		e.Assign(stretch{i * len(s.records) / s.splits, (i + 1) * len(s.records) / s.splits})
+		e.Save([]byte{byte(i + 1)})
+	}
+	return nil
+}
+
+func (s slowly) Open(context.Context, connector.Reading) (connector.Reader[rec, stretch], error) {
+	return &slowReader{s, rand.New(rand.NewPCG(1, 1))}, nil
+}
+
+type slowReader struct {
+	slowly
+	rng *rand.Rand
+}
+
+func (r *slowReader) Read(_ context.Context, at *stretch, into *record.Batch[rec]) error {
+	n := min(1+r.rng.IntN(9), at.End-at.Next)
+	into.Values = append(into.Values, r.records[at.Next:at.Next+n]...)
+	if at.Next += n; at.Next == at.End {
+		return io.EOF
+	}
+	return nil
+}
+
+func (r *slowReader) Close() error { return nil }

@@ -1,0 +1,318 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weirstream/weir/filesystem"
+	"github.com/weirstream/weir/internal/control"
+	"github.com/weirstream/weir/internal/executor"
+)
+
+// world is everything that a simulated job lives in: processes that run one step
+// at a time, in an order drawn from a seed; a clock; a disk that fails, tears and
+// forgets; a line between job master and worker that loses, delays and repeats.
+// The same seed gives the same life, to the last step.
+type world struct {
+	rng   *rand.Rand
+	now   time.Time
+	disk  *filesystem.Memory
+	calm  bool           // no more faults: the job is to come to its end
+	hits  map[string]int // how often each fault was injected, by "kind point"
+	trace func(format string, args ...any)
+	*process
+}
+
+// process is what a kill ends.
+type process struct {
+	world  *world
+	dead   bool
+	loops  []*simLoop
+	works  []simWork
+	timers []simTimer
+	lines  [2][]func() // messages under way, to the worker and to the master, in order
+	late   []func()    // messages that have lost their place
+	order  int         // of timers
+}
+
+type simLoop struct {
+	name  string
+	step  func() executor.Progress
+	awake bool
+}
+
+type simWork struct {
+	name string
+	work func()
+}
+
+type simTimer struct {
+	at    time.Time
+	order int
+	f     func()
+	off   *bool
+}
+
+func newWorld(seed uint64, trace func(string, ...any)) *world {
+	w := &world{
+		rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1_700_000_000, 0), hits: map[string]int{}, trace: trace,
+	}
+	w.disk = filesystem.NewMemory()
+	w.disk.Now = w.Now
+	w.boot()
+	return w
+}
+
+// boot starts a new process on the disk as it is.
+func (w *world) boot() { w.process = &process{world: w} }
+
+// chance is true once in n times.
+func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
+
+// errKilled unwinds the stack of what was running when the process was killed.
+var errKilled = errors.New("killed")
+
+// kill ends the process here and now.
+func (w *world) kill(point string) {
+	w.hits["kill "+point]++
+	w.trace("kill at %s", point)
+	w.dead = true
+	panic(errKilled)
+}
+
+var errInjected = errors.New("injected")
+
+// reach is a point where the process may be killed or an error may happen.
+func (w *world) reach(point string, kills, errs int) error {
+	switch {
+	case w.dead:
+		return errKilled
+	case w.calm:
+		return nil
+	case kills > 0 && w.chance(kills):
+		w.kill(point)
+	case errs > 0 && w.chance(errs):
+		w.hits["error "+point]++
+		w.trace("error at %s", point)
+		return fmt.Errorf("%w at %s", errInjected, point)
+	}
+	return nil
+}
+
+// Now implements executor.Executor.
+func (w *world) Now() time.Time { return w.now }
+
+// Reach implements executor.Executor.
+func (w *world) Reach(point string) error { return w.reach(point, 400, 300) }
+
+// After implements executor.Executor.
+func (w *world) After(d time.Duration, f func()) func() {
+	off := new(bool)
+	p := w.process
+	p.order++
+	p.timers = append(p.timers, simTimer{w.now.Add(d), p.order, f, off})
+	return func() { *off = true }
+}
+
+// Go implements executor.Executor.
+func (w *world) Go(name string, work func()) {
+	w.works = append(w.works, simWork{name, work})
+}
+
+// Loop implements executor.Executor.
+func (w *world) Loop(name string, step func() executor.Progress) func() {
+	l := &simLoop{name, step, true}
+	w.loops = append(w.loops, l)
+	return func() { l.awake = true }
+}
+
+// tick does one thing, drawn from all that can be done. It returns false when
+// there is nothing left to do.
+func (w *world) tick() bool {
+	var awake []*simLoop
+	for _, l := range w.loops {
+		if l.awake {
+			awake = append(awake, l)
+		}
+	}
+	n := len(awake) + len(w.works) + len(w.late)
+	for _, l := range w.lines {
+		n += min(1, len(l))
+	}
+	timers := len(w.timers) > 0
+	if n == 0 && !timers {
+		return false
+	}
+	if n == 0 || timers && w.chance(200) {
+		w.fire()
+		return true
+	}
+	w.now = w.now.Add(time.Duration(w.rng.IntN(200)) * time.Microsecond)
+	switch i := w.rng.IntN(n); {
+	case i < len(awake):
+		w.step(awake[i])
+	case i < len(awake)+len(w.works):
+		i -= len(awake)
+		it := w.works[i]
+		w.works = slices.Delete(w.works, i, i+1)
+		w.trace("work %s", it.name)
+		w.reach("before "+it.name, 300, 0)
+		it.work()
+		w.reach("after "+it.name, 300, 0)
+	case i < len(awake)+len(w.works)+len(w.late):
+		i -= len(awake) + len(w.works)
+		f := w.late[i]
+		w.late = slices.Delete(w.late, i, i+1)
+		f()
+	default:
+		for k, l := range w.lines {
+			if len(l) > 0 && (k == 1 || len(w.lines[1]) == 0 || w.chance(2)) {
+				w.lines[k] = l[1:]
+				l[0]()
+				return true
+			}
+		}
+	}
+	return true
+}
+
+func (w *world) step(l *simLoop) {
+	l.awake = false
+	switch l.step() {
+	case executor.Worked:
+		l.awake = true
+	case executor.Closed:
+		w.loops = slices.DeleteFunc(w.loops, func(other *simLoop) bool { return other == l })
+	}
+}
+
+// fire lets the time pass until the next timer.
+func (w *world) fire() {
+	next := 0
+	for i, t := range w.timers {
+		if f := w.timers[next]; t.at.Before(f.at) || t.at.Equal(f.at) && t.order < f.order {
+			next = i
+		}
+	}
+	t := w.timers[next]
+	w.timers = slices.Delete(w.timers, next, next+1)
+	if *t.off {
+		return
+	}
+	if t.at.After(w.now) {
+		w.now = t.at
+	}
+	t.f()
+}
+
+// run does things until done says so. It returns false if the process was killed.
+func (w *world) run(done func() bool) (alive bool, err error) {
+	defer func() {
+		if r := recover(); r != nil && r != any(errKilled) {
+			panic(r)
+		} else if w.dead {
+			alive = false
+		}
+	}()
+	for steps := 0; !done(); steps++ {
+		if w.dead {
+			return false, nil // somebody has recovered from being killed
+		}
+		if steps > 2_000_000 || !w.tick() {
+			return true, fmt.Errorf("stuck after %d steps: %s", steps, w.process)
+		}
+	}
+	return true, nil
+}
+
+func (p *process) String() string {
+	var s strings.Builder
+	for _, l := range p.loops {
+		fmt.Fprintf(&s, "\n  loop %s awake %v", l.name, l.awake)
+	}
+	for _, it := range p.works {
+		fmt.Fprintf(&s, "\n  work %s", it.name)
+	}
+	return s.String()
+}
+
+// crash ends the process for good and says what of the disk survives it.
+func (w *world) crash() {
+	keep := func(c filesystem.Change) int { return c.Bytes } // kill -9: the machine lives on
+	if w.chance(3) {                                         // the machine dies: what wasn't synced is there in part
+		keep = func(c filesystem.Change) int { return w.rng.IntN(c.Bytes + 1) }
+	}
+	w.disk.Crash(keep)
+	w.boot()
+}
+
+// files is the disk as the job sees it.
+func (w *world) files() filesystem.FileSystem {
+	p := w.process
+	point := func(op, path string) string {
+		for _, part := range []string{"_metadata", ".runs", "chk-", "out"} {
+			if strings.Contains(path, part) {
+				return op + " " + part
+			}
+		}
+		return op
+	}
+	return &filesystem.Faulty{
+		FileSystem: w.disk,
+		Before: func(op, path string) error {
+			if p.dead {
+				return errKilled
+			}
+			if op == "lock" {
+				return nil
+			}
+			err := w.reach("before "+point(op, path), 600, 500)
+			if err != nil && op == "write" {
+				return filesystem.Torn{Bytes: w.rng.IntN(64), Err: syscall.ENOSPC}
+			}
+			return err
+		},
+		After: func(op, path string) error {
+			if p.dead {
+				return errKilled
+			}
+			return w.reach("after "+point(op, path), 600, 0)
+		},
+	}
+}
+
+// send puts a message on the line. Messages that the protocol allows to be lost,
+// late or doubled may be.
+func (w *world) send(direction int, m any, deliver func()) {
+	p := w.process
+	arrive := func() {
+		if !p.dead {
+			w.trace("message %T", m)
+			w.reach(fmt.Sprintf("%T", m), 400, 0)
+			deliver()
+		}
+	}
+	switch m.(type) {
+	case control.Trigger, control.Ack, control.Decline, control.Complete, control.Abort, control.Request, control.Assign, control.Ended:
+		if !w.calm {
+			switch w.rng.IntN(30) {
+			case 0:
+				w.hits[fmt.Sprintf("lose %T", m)]++
+				return
+			case 1:
+				w.hits[fmt.Sprintf("late %T", m)]++
+				p.late = append(p.late, arrive)
+				return
+			case 2:
+				w.hits[fmt.Sprintf("repeat %T", m)]++
+				p.late = append(p.late, arrive)
+			}
+		}
+	}
+	p.lines[direction] = append(p.lines[direction], arrive)
+}

@@ -1,0 +1,139 @@
+package weir
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/operator"
+	"github.com/weirstream/weir/record"
+	"github.com/weirstream/weir/state"
+)
+
+// recordType finds the codec of an operator's records, and notes a mistake where
+// there can't be any.
+func recordType[T any](j *Job, verb, uid string) record.Type {
+	c, err := codec.For[T]()
+	if err != nil {
+		j.mistake(verb, uid, fmt.Errorf("its records can't travel: %w", err))
+		return nil
+	}
+	return record.TypeOf(c)
+}
+
+// transform adds an operator without a key whose body is made by open.
+func transform[I, O any](in Stream[I], verb, uid string, opts []Option, open func(out *operator.Output[O]) *operator.Transform[I, O]) Stream[O] {
+	j := in.job
+	spec := operator.Spec{
+		Out: recordType[O](j, verb, uid),
+		Open: func(c *operator.Context, next []any) (operator.Operator, error) {
+			out := operator.NewOutput[O](c, next)
+			return open(out).Start(c, out)
+		},
+	}
+	return stream[O](j, j.add(verb, graph.Node{UID: uid}, node{spec: spec}, in.from, opts))
+}
+
+// body adds an operator that has nothing but a body.
+func body[I, O any](in Stream[I], verb, uid string, opts []Option, b operator.Body[I, O]) Stream[O] {
+	return transform(in, verb, uid, opts, func(*operator.Output[O]) *operator.Transform[I, O] {
+		return &operator.Transform[I, O]{Body: b}
+	})
+}
+
+// Map emits f of each record.
+func Map[I, O any](in Stream[I], uid string, f func(I) O, opts ...Option) Stream[O] {
+	return body(in, "map", uid, opts, operator.Map(f))
+}
+
+// TryMap emits f of each record. An error fails the job, which is then restarted
+// as its settings say.
+func TryMap[I, O any](in Stream[I], uid string, f func(I) (O, error), opts ...Option) Stream[O] {
+	return body(in, "try map", uid, opts, operator.TryMap(f))
+}
+
+// Filter emits the records for which keep returns true.
+func Filter[T any](in Stream[T], uid string, keep func(T) bool, opts ...Option) Stream[T] {
+	return body(in, "filter", uid, opts, operator.Filter(keep))
+}
+
+// Each calls f with each record; f emits what it likes, until it returns.
+func Each[I, O any](in Stream[I], uid string, f func(record I, emit func(O)) error, opts ...Option) Stream[O] {
+	return transform(in, "each", uid, opts, func(out *operator.Output[O]) *operator.Transform[I, O] {
+		return &operator.Transform[I, O]{Body: operator.Each(f, out)}
+	})
+}
+
+// FlatMap emits all that f returns for each record.
+func FlatMap[I, O any](in Stream[I], uid string, f func(I) iter.Seq[O], opts ...Option) Stream[O] {
+	return transform(in, "flat map", uid, opts, func(out *operator.Output[O]) *operator.Transform[I, O] {
+		return &operator.Transform[I, O]{Body: operator.FlatMap(f, out)}
+	})
+}
+
+// Do calls f with each record.
+func Do[T any](in Stream[T], uid string, f func(T) error, opts ...Option) {
+	body(in, "do", uid, opts, operator.Do(f))
+}
+
+// A Handler is the functions of an operator at work in one subtask. Each may be
+// nil, but for Record. They are called one at a time.
+type Handler[I any] struct {
+	// Record is called with each record. An error fails the job.
+	Record func(I) error
+	// End is called once, when the input has ended; it may still emit. It has no
+	// key. After a restart from a checkpoint that was taken behind the end it isn't
+	// called again.
+	End func() error
+	// Close is called last, however the subtask ended.
+	Close func() error
+}
+
+// Out is an operator without a key at work in one subtask: what it emits goes
+// through it. It belongs to the goroutine that calls the handler.
+type Out[O any] struct {
+	out   *operator.Output[O]
+	lists *state.Lists
+}
+
+// Emit passes a record on.
+func (o *Out[O]) Emit(v O) { o.out.Emit(v) }
+
+// Lists is where state.NewSplit keeps the operator's lists.
+func (o *Out[O]) Lists() *state.Lists { return o.lists }
+
+// Operate runs an operator without a key. The constructor is called once per
+// subtask; it declares the operator's state and returns its functions.
+func Operate[I, O any](in Stream[I], uid string, construct func(op *Out[O]) Handler[I], opts ...Option) Stream[O] {
+	return transform(in, "operate", uid, opts, func(out *operator.Output[O]) *operator.Transform[I, O] {
+		t := &operator.Transform[I, O]{}
+		h := construct(&Out[O]{out: out, lists: &t.Lists})
+		t.Body, t.Last, t.Quit = operator.Handle[I, O](h.Record), h.End, h.Close
+		return t
+	})
+}
+
+// Union is a view of several streams as one, in no particular order.
+func Union[T any](first Stream[T], others ...Stream[T]) Stream[T] {
+	all := Stream[T]{job: first.job, from: append([]origin(nil), first.from...)}
+	for _, o := range others {
+		if o.job != first.job {
+			first.job.mistake("union", "", errNoStream)
+		}
+		all.from = append(all.from, o.from...)
+	}
+	return all
+}
+
+// Rebalance is a view of a stream whose records go to the next operator's
+// subtasks in turn.
+func Rebalance[T any](in Stream[T]) Stream[T] {
+	return through(in, graph.Rebalance, operator.Rebalance[T]())
+}
+
+// Shuffle is a view of a stream whose records go to the next operator's subtasks
+// at random.
+func Shuffle[T any](in Stream[T]) Stream[T] {
+	return through(in, graph.Shuffle, operator.Shuffle[T]())
+}
