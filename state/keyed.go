@@ -168,8 +168,8 @@ func declareTable[T any, K comparable](ks *Keyspace[K], name, kind string, plain
 	values, err := codec.For[T]()
 	t := newTable(format[K, T]{prefix: prefixOf(name), hash: ks.codec.Hash, appendKey: ks.codec.Append, value: values}, !plain)
 	c := column{Declared: Declared{Name: name, Kind: kind}, freeze: t.freeze}
+	var k K // in the closure it would be allocated for each entry
 	c.load = func(key, value []byte) error {
-		var k K
 		if err := decode(ks.codec, key, &k); err != nil {
 			return err
 		}

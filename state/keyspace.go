@@ -89,8 +89,8 @@ func declarable(name string, twice, sealed bool, err error) error {
 	return nil
 }
 
-// Freeze begins a snapshot of everything as it is now. It takes the same short time however
-// much there is.
+// Freeze begins a snapshot of everything as it is now. It takes the same short
+// time however much there is.
 func (ks *Keyspace[K]) Freeze() *Frozen {
 	f := &Frozen{owned: ks.owned, store: ks.store}
 	f.handle = Handle{First: ks.owned.first, Last: ks.owned.last, Key: ks.codec.Schema()}
@@ -102,8 +102,8 @@ func (ks *Keyspace[K]) Freeze() *Frozen {
 }
 
 // A Frozen is a keyspace as it was at a moment, on its way to storage. First
-// Capture is called until it is done, then Write; a Frozen that isn't wanted any
-// more before that is dropped.
+// Capture is called until it is done, then Write. One that isn't wanted any more
+// before Capture is done must be dropped, else the tables go on collecting for it.
 type Frozen struct {
 	handle   Handle
 	owned    keygroups
@@ -112,8 +112,9 @@ type Frozen struct {
 	captured int // the captures that are complete
 }
 
-// Capture does a part of the capturing, of about budget slots of tables, on the keyspace's
-// goroutine. It reports whether there is nothing left to do.
+// Capture does a part of the capturing, of about budget slots of tables, at
+// least one. It is called on the keyspace's goroutine, between records. It
+// reports whether there is nothing left to do.
 func (f *Frozen) Capture(budget int) (done bool) {
 	for f.captured < len(f.captures) {
 		if budget = f.captures[f.captured].step(budget); budget <= 0 {

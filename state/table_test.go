@@ -1,8 +1,10 @@
 package state
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weirstream/weir/codec"
@@ -25,7 +27,7 @@ func TestKeysOfEqualHashStaySeparate(t *testing.T) {
 		o := &op[string]{ks: NewKeyspace[string](sameHash{keys}, 128, 0, 127, m), keys: sameHash{keys}}
 		return o, NewValue[int64](o, "n")
 	}
-	name := func(i int64) string { return string(rune('a'+i%26)) + string(rune('a'+i/26)) }
+	name := func(i int64) string { return strings.Repeat("long ", int(i%4)) + fmt.Sprint(i) }
 	const n = 1500
 	o, v := open()
 	for i := range int64(n) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/state"
+	"github.com/weirstream/weir/state/statetest"
 )
 
 // nowhere is a target that forgets what is written.
@@ -50,4 +51,27 @@ func least(a, b time.Duration) time.Duration {
 		return b
 	}
 	return min(a, b)
+}
+
+func BenchmarkRestoreOf1M(b *testing.B) {
+	o := open(b)
+	table := state.NewTable[int64](o, "count")
+	for k := range uint64(1_000_000) {
+		table.Ref(k*7919, o.keys.Hash(new(k*7919)))
+	}
+	f := o.ks.Freeze()
+	for !f.Capture(4096) {
+	}
+	var files statetest.Files
+	h, err := f.Write(b.Context(), &files)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		restored := open(b)
+		state.NewTable[int64](restored, "count")
+		if _, err := restored.ks.Restore(b.Context(), []state.Handle{h}, &files, false); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
