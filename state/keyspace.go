@@ -65,12 +65,17 @@ func (ks *Keyspace[K]) Err() error { return ks.err }
 // declare adds a state, unless something is wrong with it: then that is the
 // keyspace's error. Err is what was wrong already.
 func (ks *Keyspace[K]) declare(c column, err error) {
-	at, twice := slices.BinarySearchFunc(ks.columns, c.Name, func(c column, name string) int { return cmp.Compare(c.Name, name) })
+	at, twice := ks.find(c.Name)
 	if err = declarable(c.Name, twice, ks.sealed, err); err == nil {
 		ks.columns = slices.Insert(ks.columns, at, c)
 	} else if ks.err == nil {
 		ks.err = err
 	}
+}
+
+// find returns where the state of a name is, or would be.
+func (ks *Keyspace[K]) find(name string) (at int, found bool) {
+	return slices.BinarySearchFunc(ks.columns, name, func(c column, name string) int { return cmp.Compare(c.Name, name) })
 }
 
 // declarable says what is wrong with a declaration.

@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (ks *Keyspace[K]) match(from []Handle, allowDropped bool) (dropped []string
 			return nil, fmt.Errorf("keys: stored as %s, declared as %s", describe(h.Key), describe(ks.codec.Schema()))
 		}
 		for _, stored := range h.States {
-			c := ks.column([]byte(stored.Name))
+			c := ks.column(stored.Name)
 			switch {
 			case c != nil && c.Declared != stored:
 				return nil, fmt.Errorf("state %q: stored as %s, declared as %s", stored.Name, stored, c.Declared)
@@ -50,27 +49,22 @@ func (ks *Keyspace[K]) load(ctx context.Context, from []Handle, at Origin) error
 	from = slices.DeleteFunc(slices.Clone(from), func(h Handle) bool {
 		return len(h.Files) == 0 || h.Last < ks.owned.first || ks.owned.last < h.First
 	})
-	var name []byte // of the entry before
-	var c *column
+	var c *column // of the entry before
 	for e, err := range ks.store.Read(ctx, from, at, ks.owned.first, ks.owned.last) {
 		if err != nil {
 			return err
 		}
-		end := -1
-		if len(e.Key) > 2 {
-			end = bytes.IndexByte(e.Key[2:], 0)
+		name, key, ok := bytes.Cut(e.Key[min(2, len(e.Key)):], []byte{0})
+		if !ok {
+			return fmt.Errorf("key %x: it names no state", e.Key)
 		}
-		if end < 0 {
-			return fmt.Errorf("key %x: it has no name of a state", e.Key)
-		}
-		if n := e.Key[2:][:end]; c == nil || !bytes.Equal(n, name) {
-			name = append(name[:0], n...)
-			c = ks.column(name)
+		if c == nil || c.Name != string(name) {
+			c = ks.column(string(name))
 		}
 		if c == nil {
 			continue // dropped
 		}
-		if err := c.load(e.Key[2+end+1:], e.Value); err != nil {
+		if err := c.load(key, e.Value); err != nil {
 			return fmt.Errorf("state %q: key %x: %w", c.Name, e.Key, err)
 		}
 	}
@@ -78,12 +72,11 @@ func (ks *Keyspace[K]) load(ctx context.Context, from []Handle, at Origin) error
 }
 
 // column returns the state of a name, or nil.
-func (ks *Keyspace[K]) column(name []byte) *column {
-	at, ok := slices.BinarySearchFunc(ks.columns, string(name), func(c column, name string) int { return cmp.Compare(c.Name, name) })
-	if !ok {
-		return nil
+func (ks *Keyspace[K]) column(name string) *column {
+	if at, found := ks.find(name); found {
+		return &ks.columns[at]
 	}
-	return &ks.columns[at]
+	return nil
 }
 
 // String says what a state is, as in "map of string (weir-key/1) to int64 (weir/1)".
