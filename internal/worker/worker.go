@@ -175,7 +175,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 	place := map[int]int{} // of each edge that leaves the chain, in p.Outputs
 	for _, op := range t.Operators {
 		st := task.Step{ID: op.ID, Spec: w.job.Nodes[op.Node], Context: &operator.Context{
-			Operator: op.ID, Name: cmp.Or(op.UID, op.Name), Index: id.Index, Degree: t.Parallelism, MaxParallelism: t.MaxParallelism,
+			Operator: op.ID, Name: cmp.Or(op.UID, op.Name), Index: id.Index, Degree: t.Parallelism, MaxParallelism: cmp.Or(d.MaxParallelism[op.ID], op.MaxParallelism),
 			Job: w.job.ID, AttemptName: d.Name, DropUnclaimed: w.settings.DropUnclaimed,
 			Backend: w.settings.Backend, Logger: log.With("operator", cmp.Or(op.UID, op.Name)),
 		}}
@@ -189,9 +189,10 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 			place[e] = len(p.Outputs)
 			st.Outputs = append(st.Outputs, len(p.Outputs))
 			edge := w.job.Graph.Edges[e]
+			to := &w.job.Graph.Tasks[edge.To]
 			p.Outputs = append(p.Outputs, task.Output{
 				Edge:    w.job.Edges[edge.Edge],
-				Routing: operator.Routing{Subtask: id.Index, MaxParallelism: w.job.Graph.Tasks[edge.To].MaxParallelism},
+				Routing: operator.Routing{Subtask: id.Index, MaxParallelism: cmp.Or(d.MaxParallelism[to.ID], to.MaxParallelism)},
 			})
 		}
 		p.Operators = append(p.Operators, st)
