@@ -51,7 +51,7 @@ func (p profile) become(n int64) { p.Last.At, p.Pages["home"], p.Path[0] = n, n,
 // place, and declares another state; run with -race. S71: so is the next one, of
 // values that were fetched and changed between the two.
 func TestWhatIsChangedWhileItIsWrittenIsWrittenAsItWas(t *testing.T) {
-	const keys, snapshots = 100_000, 3
+	const keys, snapshots = 100_000, 2
 	o := open(t)
 	profiles := state.NewValue[profile](o, "profile")
 	for k := range uint64(keys) {

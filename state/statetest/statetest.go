@@ -282,7 +282,7 @@ func (s *suite) damage() {
 	h := s.save(o.ks.Freeze())
 	r := rand.New(rand.NewPCG(1, 2))
 	whole := s.files.content[h.Files[0].Name]
-	for range 40 {
+	for range 15 {
 		damaged := bytes.Clone(whole)
 		at := r.IntN(len(whole))
 		damaged[at] ^= 1 << r.IntN(8)
