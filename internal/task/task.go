@@ -112,7 +112,7 @@ const (
 // New makes a subtask and starts its loop, which opens the operators and reports
 // Ready.
 func New(plan Plan) *Subtask {
-	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: 16, align: align.New(plan.Inputs), writing: map[uint64]context.CancelFunc{}}
+	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: min(16, plan.SliceMax), align: align.New(plan.Inputs), writing: map[uint64]context.CancelFunc{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.operators = make([]operator.Operator, len(plan.Operators))
 	s.plan.Inbox.Attach(s.plan.Executor.Loop(plan.Name, s.step))

@@ -261,7 +261,7 @@ func (m *master) assign(r control.Request) {
 func (m *master) tick(attempt graph.Attempt) {
 	pause := 10 * time.Millisecond
 	if m.chaos != nil {
-		pause = time.Duration(m.chaos.IntN(3000)) * time.Millisecond
+		pause = time.Duration(m.chaos.IntN(1000)) * time.Millisecond
 	}
 	m.settings.Executor.After(pause, func() {
 		m.report(beat{control.Ready{Attempt: attempt}})
@@ -278,7 +278,7 @@ func (m *master) beat() {
 		return
 	case m.life.stopping:
 		return
-	case m.restarts > 0 && m.chance(12):
+	case m.restarts > 0 && m.chance(6):
 		m.stop()
 		return
 	}

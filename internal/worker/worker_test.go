@@ -83,7 +83,7 @@ func (n numbers) Read(_ context.Context, at *span, into *record.Batch[int]) erro
 	if cap(into.Values) == 0 {
 		return errors.New("no room")
 	}
-	for range 1 + at.Next*7%13 {
+	for range 1 + at.Next*7%29 {
 		if at.Next == at.End {
 			return io.EOF
 		}
@@ -334,7 +334,7 @@ func TestOutputIsExactWhateverTheMastersLineDoes(t *testing.T) {
 
 func simulate(seed uint64, encode bool) error {
 	x := newSimulated(seed)
-	m, out := run(user{}, x.random, Settings{Executor: x, SliceMax: 1 + x.random.IntN(40), BufferTimeout: time.Second, Encode: encode})
+	m, out := run(user{}, x.random, Settings{Executor: x, SliceMax: 1 + x.random.IntN(20), BufferTimeout: time.Second, Encode: encode})
 	m.chaos, m.restarts, x.hurry = x.random, 5, 50
 	m.start()
 	switch {
