@@ -1,0 +1,325 @@
+package jobmaster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/weirstream/weir/filesystem"
+	"github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/commit"
+	"github.com/weirstream/weir/internal/control"
+	"github.com/weirstream/weir/internal/enumerate"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// run is an attempt beside its subtasks. It belongs to the loop.
+type run struct {
+	attempt     graph.Attempt
+	name        string // unique across processes
+	ctx         context.Context
+	cancel      context.CancelFunc
+	start       point
+	enumerators []enumerator
+	committers  []committer
+	answered    map[uint64]map[graph.Subtask]uint64        // for triggers to come
+	due         map[uint64]map[graph.ID][]snapshot.Pending // stored and not committed
+}
+
+type enumerator struct {
+	task graph.ID
+	*enumerate.Enumerator
+}
+
+type committer struct {
+	operator graph.Operator
+	commit.Committer
+}
+
+// point is where an attempt starts from.
+type point struct {
+	found snapshot.Found // in the job's own storage
+	from  *snapshot.Checkpoint
+	dir   string // URI of from's directory
+	snapshot.Assignment
+}
+
+// number is the checkpoint's, 0 if there is none.
+func (p point) number() uint64 {
+	if p.from == nil {
+		return 0
+	}
+	return p.from.Number
+}
+
+// begin begins an attempt by looking for what it starts from.
+func (m *Master) begin(a graph.Attempt) {
+	m.run = &run{
+		attempt:  a,
+		name:     fmt.Sprintf("%s%d", m.name, a),
+		answered: map[uint64]map[graph.Subtask]uint64{},
+		due:      map[uint64]map[graph.ID][]snapshot.Pending{},
+	}
+	m.run.ctx, m.run.cancel = context.WithCancel(context.Background())
+	if a > 1 {
+		m.executions.Restart(a)
+	}
+	m.load(m.run, firstRetry)
+}
+
+// Reading a checkpoint is tried again after growing delays, about a minute in
+// all; then the attempt fails.
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 30 * time.Second
+)
+
+func (m *Master) load(r *run, retry time.Duration) {
+	var p point
+	final := false
+	m.work("load", func() (err error) {
+		p, final, err = m.find(r.ctx)
+		return err
+	}, func(err error, stack string) {
+		switch {
+		case r.ctx.Err() != nil:
+		case err == nil:
+			m.loaded(r, p)
+		case final || stack != "" || retry > lastRetry:
+			m.broke(r.attempt, "restore", err, stack, final)
+		default:
+			m.Log.Warn("reading the checkpoint to start from is tried again", "after", retry, "error", err)
+			m.alarm(retry, func() {
+				if r.ctx.Err() == nil {
+					m.load(r, 2*retry)
+				}
+			})
+		}
+	})
+}
+
+// find looks for the job's newest checkpoint, else for the one that it was
+// started from. An error is final if trying again is of no use.
+func (m *Master) find(ctx context.Context) (p point, final bool, err error) {
+	p.found, err = m.Storage.Latest(ctx, m.Fallback)
+	p.from, p.dir = p.found.Checkpoint, p.found.Dir
+	if err == nil && p.from == nil && m.From != nil {
+		p.from, p.dir, err = m.From(ctx)
+	}
+	if err != nil {
+		lost := errors.Is(err, snapshot.ErrCorrupt) || errors.Is(err, snapshot.ErrVersion) || errors.Is(err, fs.ErrNotExist)
+		return p, lost, err
+	}
+	p.Assignment, err = snapshot.Assign(p.from, m.Graph, m.AllowNonRestored)
+	if err != nil {
+		return p, true, fmt.Errorf("restore checkpoint %d in %q: %w", p.from.Number, p.dir, err)
+	}
+	return p, false, nil
+}
+
+func (m *Master) loaded(r *run, p point) {
+	for _, err := range p.found.Skipped {
+		m.Log.Error("a checkpoint can't be restored; an older one takes its place", "error", err)
+	}
+	if p.from == nil {
+		m.Log.Info("the job starts from the beginning", "attempt", r.attempt)
+	} else {
+		m.Log.Info("the job starts from a checkpoint; what came after it is read again",
+			"attempt", r.attempt, "checkpoint", p.from.Number, "of job", p.from.JobID, "dir", p.dir,
+			"taken", time.Unix(0, p.from.Began))
+	}
+	for _, op := range p.Dropped {
+		m.Log.Warn("state is dropped: its operator isn't in the job", "uid", op.UID, "name", op.Name, "bytes", op.Bytes())
+	}
+	r.start = p
+	m.complete = nil
+	if p.found.Checkpoint != nil {
+		m.complete = slices.Clone(p.found.Complete[:slices.Index(p.found.Complete, p.from.Number)+1])
+	}
+	if m.coordinator == nil {
+		m.coordinator = checkpoint.New(m.Policy, max(p.found.Highest, p.number()), p.found.Complete)
+	}
+	m.step(Loaded{r.attempt})
+}
+
+// open opens all committers; when all are open, they commit what is pending.
+func (m *Master) open(r *run) {
+	m.work("open", func() error {
+		for _, t := range m.Graph.Tasks {
+			for _, op := range t.Operators {
+				sink := m.Sinks[op.ID]
+				if sink == nil {
+					continue
+				}
+				c, err := sink.Open(r.ctx, commitment{m.JobID, r.name, r.start, m.Log})
+				if err != nil {
+					return fmt.Errorf("sink %q: %w", op.Name, err)
+				}
+				r.committers = append(r.committers, committer{op, c})
+			}
+		}
+		for _, c := range r.committers {
+			if err := c.Recover(r.ctx, r.start.Pending[c.operator.ID]); err != nil {
+				return fmt.Errorf("sink %q: %w", c.operator.Name, err)
+			}
+		}
+		return m.Executor.Reach("recovered")
+	}, func(err error, stack string) {
+		switch {
+		case r.ctx.Err() != nil:
+		case err != nil:
+			m.broke(r.attempt, "commit", err, stack, errors.Is(err, filesystem.ErrLocked))
+		default:
+			m.step(Opened{r.attempt})
+		}
+	})
+}
+
+// commitment implements connector.Commitment.
+type commitment struct {
+	jobID   string
+	attempt string
+	from    point
+	log     *slog.Logger
+}
+
+func (c commitment) JobID() string              { return c.jobID }
+func (c commitment) RestoredCheckpoint() uint64 { return c.from.number() }
+func (c commitment) Attempt() string            { return c.attempt }
+func (c commitment) Log() *slog.Logger          { return c.log }
+
+func (c commitment) RestoredJobID() string {
+	if c.from.from == nil {
+		return ""
+	}
+	return c.from.from.JobID
+}
+
+// deploy opens all subtasks, and starts the enumerators.
+func (m *Master) deploy(r *run) {
+	for _, t := range m.Graph.Tasks {
+		if source := m.Sources[t.ID]; source != nil {
+			m.enumerate(r, t, source)
+		}
+	}
+	m.moveAll(graph.Deploying)
+	for _, s := range m.Graph.Subtasks() {
+		m.Send(control.Deploy{
+			Attempt:        r.attempt,
+			Name:           r.name,
+			Subtask:        s,
+			Restored:       r.start.Subtasks[s],
+			From:           r.start.dir,
+			Checkpoint:     r.start.number(),
+			MaxParallelism: r.start.MaxParallelism,
+		})
+	}
+}
+
+// enumerate starts the enumerator of a source, which is the head of its task.
+func (m *Master) enumerate(r *run, t graph.Task, source enumerate.Source) {
+	m.busy++ // until Stopped
+	var e *enumerate.Enumerator
+	e = source.Start(enumerate.Setting{
+		Executor:    m.Executor,
+		Parallelism: t.Parallelism,
+		Restored:    r.start.Enumerators[t.ID],
+		Log:         m.Log,
+		Changed: func() {
+			m.post(func() {
+				for _, a := range e.Due() {
+					m.assign(r, t.ID, a)
+				}
+			})
+		},
+		Failed: func(err error, stack string) {
+			m.post(func() { m.broke(r.attempt, t.Name, fmt.Errorf("enumerate: %w", err), stack, false) })
+		},
+		Stopped: func() {
+			m.post(func() {
+				m.busy--
+				m.settle()
+			})
+		},
+	})
+	r.enumerators = append(r.enumerators, enumerator{t.ID, e})
+}
+
+// request takes a source subtask's request for a split.
+func (m *Master) request(q control.Request) {
+	for _, e := range m.run.enumerators {
+		if e.task != q.Subtask.Task {
+			continue
+		}
+		if a, ok := e.Request(q.Subtask.Index, q.Request); ok {
+			m.assign(m.run, e.task, a)
+		}
+	}
+}
+
+func (m *Master) assign(r *run, id graph.ID, a enumerate.Answer) {
+	m.Send(control.Assign{
+		Attempt: r.attempt,
+		Subtask: graph.Subtask{Task: id, Index: a.Subtask},
+		Request: a.Request, Splits: a.Splits, NoMore: a.NoMore, After: a.After,
+	})
+}
+
+// start lets the subtasks take records, and the coordinator its checkpoints.
+func (m *Master) start(r *run) {
+	m.moveAll(graph.Running)
+	m.Send(control.Start{Attempt: r.attempt})
+	m.coordinate(checkpoint.Started{
+		Attempt:  r.attempt,
+		Subtasks: m.Graph.Subtasks(),
+		Restored: r.start.number(),
+		Delay:    m.firstDelay(),
+	})
+}
+
+// firstDelay is at random between the pause and the interval, so that jobs don't
+// all take their checkpoints at the same time.
+func (m *Master) firstDelay() time.Duration {
+	d := m.Policy.MinPause
+	if more := m.Policy.Interval - d; more > 0 {
+		d += time.Duration(m.Random() % uint64(more))
+	}
+	return d
+}
+
+// stop ends what runs beside the subtasks.
+func (r *run) stop() {
+	r.cancel()
+	for _, e := range r.enumerators {
+		e.Stop()
+	}
+}
+
+// settle goes on with Close: when no work is under way, committers close, and
+// the attempt is over.
+func (m *Master) settle() {
+	if !m.closing || m.busy > 0 {
+		return
+	}
+	if open := m.run.committers; len(open) > 0 {
+		m.run.committers = nil
+		m.work("close", func() (err error) {
+			for _, c := range open {
+				err = errors.Join(err, c.Close())
+			}
+			return err
+		}, func(err error, _ string) {
+			if err != nil {
+				m.Log.Warn("a committer didn't close well", "attempt", m.run.attempt, "error", err)
+			}
+		})
+		return
+	}
+	m.closing = false
+	m.step(Closed{m.run.attempt})
+}

@@ -1,0 +1,237 @@
+package jobmaster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/control"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// coordinate takes an event to the checkpoint coordinator.
+func (m *Master) coordinate(e checkpoint.Event) {
+	if m.coordinator == nil {
+		return
+	}
+	for _, a := range m.coordinator.Step(m.Executor.Now(), e) {
+		m.carryOut(a)
+	}
+	m.schedule()
+}
+
+// schedule sets the clock for the coordinator's next Tick.
+func (m *Master) schedule() {
+	at, ok := m.coordinator.Next()
+	if ok && at.Equal(m.tickAt) {
+		return
+	}
+	m.untick()
+	m.tickAt = at
+	if ok {
+		m.untick = m.Executor.After(max(0, at.Sub(m.Executor.Now())), func() {
+			m.post(func() {
+				m.tickAt = time.Time{}
+				m.coordinate(checkpoint.Tick{})
+			})
+		})
+	}
+}
+
+func (m *Master) carryOut(a checkpoint.Action) {
+	switch a := a.(type) {
+	case checkpoint.Enumerate:
+		m.enumerated(m.run, a.Checkpoint)
+	case checkpoint.Trigger:
+		m.trigger(m.run, a)
+	case checkpoint.Store:
+		m.store(m.run, a)
+	case checkpoint.Commit:
+		m.commit(m.run, a.Checkpoint)
+	case checkpoint.Notify:
+		m.notify(a.Checkpoint)
+	case checkpoint.Abort:
+		m.Log.Warn("checkpoint failed", "checkpoint", a.Checkpoint, "reason", a.Reason)
+		m.Send(control.Abort{Attempt: m.run.attempt, Checkpoint: a.Checkpoint})
+	case checkpoint.Discard:
+		m.complete = slices.DeleteFunc(m.complete, func(n uint64) bool { return n == a.Checkpoint })
+		m.inTurn(a.Checkpoint, "discard", func() error { return m.Storage.Discard(a.Checkpoint) }, m.leftover)
+	case checkpoint.Release:
+		m.inTurn(a.Checkpoint, "release", func() error { return m.Storage.Release(a.Checkpoint, a.State) }, m.leftover)
+	case checkpoint.FailAttempt:
+		m.broke(m.run.attempt, "checkpoint", errors.New(a.Reason), "", false)
+	case checkpoint.Finish:
+		m.step(Ended{m.run.attempt})
+	}
+}
+
+// inTurn is work on the files of one checkpoint: of two, the second waits.
+func (m *Master) inTurn(n uint64, name string, f func() error, then func(error, string)) {
+	m.turns[n] = append(m.turns[n], func() {
+		m.work(name, f, func(err error, stack string) {
+			then(err, stack)
+			if m.turns[n] = m.turns[n][1:]; len(m.turns[n]) > 0 {
+				m.turns[n][0]()
+				return
+			}
+			delete(m.turns, n)
+		})
+	})
+	if len(m.turns[n]) == 1 {
+		m.turns[n][0]()
+	}
+}
+
+// leftover notes that files couldn't be deleted.
+func (m *Master) leftover(err error, _ string) {
+	if err != nil {
+		m.Log.Warn("files of a checkpoint are left", "error", err)
+	}
+}
+
+// failed tells the coordinator that the driver couldn't do its part.
+func (m *Master) failed(n uint64, err error) {
+	m.coordinate(checkpoint.Failed{Checkpoint: n, Reason: err.Error(), Unknown: errors.Is(err, snapshot.ErrUnknown)})
+}
+
+// enumerated makes room for a checkpoint, and then takes the enumerators' parts.
+func (m *Master) enumerated(r *run, n uint64) {
+	m.inTurn(n, "begin", func() error { return m.Storage.Begin(n) }, func(err error, _ string) {
+		switch {
+		case r.ctx.Err() != nil:
+			return
+		case err != nil:
+			m.failed(n, err)
+			return
+		}
+		parts := map[graph.ID]snapshot.Enumerator{}
+		r.answered[n] = map[graph.Subtask]uint64{}
+		for _, e := range r.enumerators {
+			part, answered := e.Snapshot(n)
+			parts[e.task] = part
+			for i, k := range answered {
+				r.answered[n][graph.Subtask{Task: e.task, Index: i}] = k
+			}
+		}
+		m.coordinate(checkpoint.Enumerated{Checkpoint: n, Parts: parts})
+		delete(r.answered, n)
+	})
+}
+
+func (m *Master) trigger(r *run, a checkpoint.Trigger) {
+	n := a.Barrier.Checkpoint
+	if err := m.Executor.Reach("trigger"); err != nil {
+		m.failed(n, err)
+		return
+	}
+	m.Send(control.Trigger{Attempt: r.attempt, Barrier: a.Barrier, Target: m.Storage.Dir(n), Assigned: r.answered[n]})
+}
+
+func (m *Master) store(r *run, a checkpoint.Store) {
+	cp := m.assemble(r, a)
+	due := map[graph.ID][]snapshot.Pending{}
+	for _, op := range cp.Operators {
+		for _, s := range op.Subtasks {
+			due[op.ID] = append(due[op.ID], s.Pending...)
+		}
+	}
+	r.due[cp.Number] = due
+	m.inTurn(cp.Number, "store", func() error {
+		if err := m.Executor.Reach("store"); err != nil {
+			return err
+		}
+		if err := m.Storage.Store(cp); err != nil {
+			return err
+		}
+		if err := m.Executor.Reach("stored"); err != nil {
+			return fmt.Errorf("%w: %w", snapshot.ErrUnknown, err)
+		}
+		return nil
+	}, func(err error, _ string) {
+		if err != nil {
+			delete(r.due, cp.Number)
+			m.failed(cp.Number, err)
+			return
+		}
+		m.complete = append(m.complete, cp.Number)
+		m.coordinate(checkpoint.Stored{Checkpoint: cp.Number})
+	})
+}
+
+// assemble puts the parts of a checkpoint together.
+func (m *Master) assemble(r *run, a checkpoint.Store) snapshot.Checkpoint {
+	cp := snapshot.Checkpoint{
+		Number: a.Barrier.Checkpoint, Savepoint: a.Barrier.Savepoint,
+		JobID: m.JobID, JobName: m.JobName, Began: a.Barrier.At,
+	}
+	for _, t := range m.Graph.Tasks {
+		for _, op := range t.Operators {
+			saved := snapshot.Operator{
+				ID: op.ID, UID: op.UID, Name: op.Name,
+				Parallelism: op.Parallelism, MaxParallelism: r.start.MaxParallelism[op.ID],
+			}
+			if e, ok := a.Enumerators[op.ID]; ok {
+				saved.Enumerator = &e
+			}
+			if source := m.Sources[op.ID]; source != nil {
+				saved.Schemas.Split = source.Schema()
+			}
+			if sink := m.Sinks[op.ID]; sink != nil {
+				saved.Schemas.Committable = sink.Schema()
+			}
+			for i := range op.Parallelism {
+				saved.Subtasks = append(saved.Subtasks, a.Subtasks[graph.Subtask{Task: t.ID, Index: i}][op.ID])
+			}
+			cp.Operators = append(cp.Operators, saved)
+		}
+	}
+	return cp
+}
+
+// commit has the sinks commit what is due with a checkpoint. One that can't
+// doesn't keep the others from it.
+func (m *Master) commit(r *run, n uint64) {
+	due := r.due[n]
+	for k := range r.due {
+		if k <= n {
+			delete(r.due, k)
+		}
+	}
+	m.work("commit", func() (err error) {
+		if err := m.Executor.Reach("commit"); err != nil {
+			return err
+		}
+		for _, c := range r.committers {
+			if e := c.Commit(r.ctx, due[c.operator.ID]); e != nil {
+				err = errors.Join(err, fmt.Errorf("sink %q: %w", c.operator.Name, e))
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return m.Executor.Reach("committed")
+	}, func(err error, stack string) {
+		switch {
+		case r.ctx.Err() != nil:
+		case err != nil:
+			m.broke(r.attempt, "commit", fmt.Errorf("checkpoint %d: %w", n, err), stack, false)
+		default:
+			m.coordinate(checkpoint.Committed{Checkpoint: n})
+		}
+	})
+}
+
+// notify tells the subtasks that a checkpoint is complete. With the first one of
+// this process, what dead processes left can go.
+func (m *Master) notify(n uint64) {
+	if err := m.Executor.Reach("notice"); err == nil {
+		m.Send(control.Complete{Attempt: m.run.attempt, Checkpoint: n})
+	}
+	if !m.cleaned {
+		m.cleaned = true
+		m.work("clean", func() error { return m.Storage.Clean(n) }, m.leftover)
+	}
+}

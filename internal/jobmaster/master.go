@@ -1,0 +1,361 @@
+package jobmaster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirstream/weir/internal/checkpoint"
+	"github.com/weirstream/weir/internal/commit"
+	"github.com/weirstream/weir/internal/control"
+	"github.com/weirstream/weir/internal/enumerate"
+	"github.com/weirstream/weir/internal/executor"
+	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+// Settings are what a job master works with.
+type Settings struct {
+	Executor executor.Executor
+	Graph    *graph.JobGraph
+	JobID    string // 32 hexadecimal digits
+	JobName  string
+	Sources  map[graph.ID]enumerate.Source // by operator
+	Sinks    map[graph.ID]commit.Sink      // by operator; those that commit
+	Storage  snapshot.Storage
+
+	// From loads what the job starts from as long as it has no checkpoint of its
+	// own, and says which URI its files are relative to. Nil: it starts empty.
+	From             func(ctx context.Context) (cp *snapshot.Checkpoint, dir string, err error)
+	AllowNonRestored bool // drop state of operators that are gone
+	Fallback         bool // pass over checkpoints that don't verify
+
+	Policy        checkpoint.Policy
+	Strategy      Strategy
+	KeepCancelled bool          // a cancelled job leaves its checkpoints
+	StopTimeout   time.Duration // how long subtasks may take to stop; 0: for ever
+
+	// Send tells the workers. It is called from one goroutine at a time and must
+	// not block.
+	Send func(control.Command)
+	// Ended puts the job's end on record, before anything is deleted. It is called
+	// once, beside the loop.
+	Ended  func(Outcome) error
+	Random func() uint64
+	Log    *slog.Logger
+}
+
+// An Outcome is how a job has ended.
+type Outcome struct {
+	Status Status
+	Err    error // why it has failed
+	// Latest is the checkpoint from which the job would go on, 0 if it has none of
+	// its own, and Dir the URI of its directory.
+	Latest uint64
+	Dir    string
+}
+
+// A View is what there is to see of a job.
+type View struct {
+	Status      Status
+	Since       time.Time
+	Attempt     graph.Attempt
+	Executions  []graph.Execution
+	Failures    []Failure // the last ones, oldest first
+	Checkpoints checkpoint.Stats
+	Latest      uint64 // newest complete checkpoint, 0 if there is none
+}
+
+// Master runs a job: it does what Life and the checkpoint coordinator say.
+// Everything it does happens on one loop; what is slow runs beside it, and comes
+// back as mail.
+type Master struct {
+	Settings
+	name string // of this process's attempts
+	wake func()
+	done chan struct{}
+
+	mailbox sync.Mutex // guards mail
+	mail    []func()
+
+	mu          sync.Mutex // guards all below: the loop holds it while it works, View while it looks
+	life        *Life
+	executions  *graph.ExecutionGraph
+	run         *run                    // the current or last attempt's
+	coordinator *checkpoint.Coordinator // nil until it is known what the job starts from
+	silence     func()                  // cancels the alarm
+	untick      func()                  // cancels the coordinator's next Tick
+	tickAt      time.Time
+	busy        int                 // work beside the loop that hasn't come back
+	closing     bool                // Close is under way
+	turns       map[uint64][]func() // work on one checkpoint's files, one at a time
+	cleaned     bool
+	complete    []uint64 // the job's own checkpoints that it could go on from, oldest first
+	outcome     *Outcome
+}
+
+// New returns the master of a job and starts its loop; Start begins the job.
+func New(s Settings) *Master {
+	m := &Master{
+		Settings:   s,
+		name:       fmt.Sprintf("%012x", s.Random()>>16),
+		done:       make(chan struct{}),
+		executions: graph.NewExecution(s.Graph),
+		turns:      map[uint64][]func(){},
+		silence:    func() {},
+		untick:     func() {},
+	}
+	dice := func() float64 { return float64(s.Random()>>11) / (1 << 53) }
+	m.life = NewLife(s.Executor.Now(), s.Graph.Subtasks(), s.Strategy, dice)
+	m.mailbox.Lock() // mail waits until the loop can be woken
+	defer m.mailbox.Unlock()
+	m.wake = s.Executor.Loop("master", m.turn)
+	return m
+}
+
+// Start begins the job.
+func (m *Master) Start() { m.post(func() { m.step(Begin{}) }) }
+
+// Cancel ends the job for good.
+func (m *Master) Cancel() { m.post(func() { m.step(Cancel{}) }) }
+
+// Suspend ends the job so that it can be resumed.
+func (m *Master) Suspend() { m.post(func() { m.step(Suspend{}) }) }
+
+// Report takes in what a worker says. It may be called from any goroutine and
+// doesn't block.
+func (m *Master) Report(r control.Report) { m.post(func() { m.take(r) }) }
+
+// Done is closed when the job has ended.
+func (m *Master) Done() <-chan struct{} { return m.done }
+
+// Outcome says how the job has ended, once it has.
+func (m *Master) Outcome() Outcome {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.outcome == nil {
+		return Outcome{}
+	}
+	return *m.outcome
+}
+
+// View shows the job as it is now.
+func (m *Master) View() View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := View{Attempt: m.life.Attempt(), Failures: m.life.Failures(), Latest: m.latest()}
+	v.Status, v.Since = m.life.Status()
+	v.Executions = slices.Clone(m.executions.Subtasks)
+	for i := range v.Executions {
+		v.Executions[i].Past = slices.Clone(v.Executions[i].Past)
+	}
+	if m.coordinator != nil {
+		v.Checkpoints = m.coordinator.Stats()
+	}
+	return v
+}
+
+// post leaves mail for the loop.
+func (m *Master) post(f func()) {
+	m.mailbox.Lock()
+	defer m.mailbox.Unlock()
+	m.mail = append(m.mail, f)
+	m.wake()
+}
+
+// turn is the loop: one piece of mail.
+func (m *Master) turn() executor.Progress {
+	m.mailbox.Lock()
+	if len(m.mail) == 0 {
+		m.mailbox.Unlock()
+		return executor.Idle
+	}
+	f := m.mail[0]
+	m.mail = m.mail[1:]
+	m.mailbox.Unlock()
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+	if m.outcome != nil {
+		close(m.done)
+		return executor.Closed
+	}
+	return executor.Worked
+}
+
+// work runs f beside the loop, and then, on the loop, tells then how it went.
+// Close waits for it.
+func (m *Master) work(name string, f func() error, then func(err error, stack string)) {
+	m.busy++
+	m.Executor.Go(name, func() {
+		err, stack := guarded(f)
+		m.post(func() {
+			m.busy--
+			then(err, stack)
+			m.settle()
+		})
+	})
+}
+
+// guarded turns a panic, of a connector say, into an error.
+func guarded(f func() error) (err error, stack string) {
+	defer func() {
+		if r := recover(); r != nil {
+			err, stack = fmt.Errorf("panic: %v", r), string(debug.Stack())
+		}
+	}()
+	return f(), ""
+}
+
+// step takes an event to the job's life.
+func (m *Master) step(e Event) {
+	if b, ok := e.(Broke); ok && b.Attempt == m.life.Attempt() {
+		m.Log.Error("attempt failed", "attempt", b.Attempt, "where", cmp.Or(b.Where, "job"), "error", b.Err, "stack", b.Stack)
+	}
+	for _, a := range m.life.Step(m.Executor.Now(), e) {
+		m.do(a)
+	}
+}
+
+// broke says that something of an attempt has failed.
+func (m *Master) broke(a graph.Attempt, where string, err error, stack string, final bool) {
+	m.step(Broke{Failure{Attempt: a, At: m.Executor.Now(), Where: where, Err: err, Stack: stack}, final})
+}
+
+func (m *Master) do(a Action) {
+	switch a := a.(type) {
+	case Load:
+		m.begin(a.Attempt)
+	case Open:
+		m.open(m.run)
+	case Deploy:
+		m.deploy(m.run)
+	case Start:
+		m.start(m.run)
+	case Finish:
+		m.Send(control.Finish{Attempt: a.Attempt})
+		m.watch(a.Attempt)
+	case Stop:
+		m.coordinate(checkpoint.Stopped{Attempt: a.Attempt})
+		m.moveAll(graph.Canceling)
+		m.Send(control.Stop{Attempt: a.Attempt})
+		m.watch(a.Attempt)
+	case Close:
+		m.coordinate(checkpoint.Stopped{Attempt: a.Attempt})
+		m.run.stop()
+		m.closing = true
+		m.settle()
+	case Wait:
+		m.Log.Warn("the job restarts", "after", a.Delay, "failed attempt", a.Attempt)
+		m.alarm(a.Delay, func() { m.step(Elapsed{a.Attempt}) })
+	case End:
+		m.end(a)
+	}
+}
+
+// watch sees to it that subtasks stop in time.
+func (m *Master) watch(a graph.Attempt) {
+	if m.StopTimeout > 0 {
+		m.alarm(m.StopTimeout, func() { m.step(Overdue{a}) })
+	}
+}
+
+// alarm runs f on the loop, d from now. What it was set for before isn't awaited
+// any more.
+func (m *Master) alarm(d time.Duration, f func()) {
+	m.silence()
+	m.silence = m.Executor.After(d, func() { m.post(f) })
+}
+
+// move notes what has become of a subtask. What doesn't fit was said twice.
+func (m *Master) move(s graph.Subtask, to graph.State) {
+	if e := m.executions.Find(s); e != nil {
+		_ = e.To(to)
+	}
+}
+
+func (m *Master) moveAll(to graph.State) {
+	for i := range m.executions.Subtasks {
+		_ = m.executions.Subtasks[i].To(to)
+	}
+}
+
+// take takes in what a worker says. Of earlier attempts only what they wrote
+// matters: it is to be deleted.
+func (m *Master) take(r control.Report) {
+	if r, ok := r.(control.Ack); ok {
+		m.coordinate(checkpoint.Ack{Attempt: r.Attempt, Subtask: r.Subtask, Checkpoint: r.Checkpoint, State: r.State})
+		return
+	}
+	if control.AttemptOf(r) != m.life.Attempt() {
+		return
+	}
+	switch r := r.(type) {
+	case control.Ready:
+		m.move(r.Subtask, graph.Initializing)
+		m.step(Ready{r.Attempt, r.Subtask})
+	case control.Request:
+		m.request(r)
+	case control.Decline:
+		m.coordinate(checkpoint.Decline{Attempt: r.Attempt, Subtask: r.Subtask, Checkpoint: r.Checkpoint, Reason: r.Reason, NotReady: r.NotReady})
+	case control.Ended:
+		m.move(r.Subtask, graph.Finished)
+		m.coordinate(checkpoint.Ended{Attempt: r.Attempt, Subtask: r.Subtask})
+	case control.Failed:
+		if e := m.executions.Find(r.Subtask); e != nil {
+			_ = e.Fail(r.Err)
+		}
+		m.broke(r.Attempt, m.title(r.Subtask), r.Err, r.Stack, false)
+	case control.Stopped:
+		if status, _ := m.life.Status(); status != Finishing {
+			m.move(r.Subtask, graph.Canceled)
+		}
+		m.step(Stopped{r.Attempt, r.Subtask})
+	}
+}
+
+// title names a subtask for people.
+func (m *Master) title(s graph.Subtask) string {
+	t := m.Graph.Task(s.Task)
+	return fmt.Sprintf("%s (%d/%d)", t.Name, s.Index+1, t.Parallelism)
+}
+
+// latest is the newest complete checkpoint, 0 if there is none.
+func (m *Master) latest() uint64 {
+	if len(m.complete) == 0 {
+		return 0
+	}
+	return m.complete[len(m.complete)-1]
+}
+
+// end puts the job's end on record; then, by its policy, checkpoints go.
+func (m *Master) end(e End) {
+	o := Outcome{Status: e.Status, Err: e.Err, Latest: m.latest()}
+	if o.Latest > 0 {
+		o.Dir = m.Storage.Dir(o.Latest)
+	}
+	m.work("end", func() error {
+		if err := m.Ended(o); err != nil {
+			return fmt.Errorf("record that the job is %v: %w", o.Status, err)
+		}
+		if o.Status == Finished || o.Status == Canceled && !m.KeepCancelled {
+			if err := m.Storage.Clear(); err != nil {
+				m.Log.Warn("checkpoints of an ended job are left", "error", err)
+			}
+		}
+		return nil
+	}, func(err error, _ string) {
+		o.Err = errors.Join(o.Err, err)
+		m.silence()
+		m.untick()
+		m.outcome = &o
+		m.Log.Info("the job has ended", "status", o.Status, "error", o.Err)
+	})
+}
