@@ -102,7 +102,11 @@ func (o *options) register(fs *flag.FlagSet) (added []engineFlag, err error) {
 // program is Main up to the exit code. The file is the one that calls Main.
 func program(build func(*Job) error, file string) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	env := production(log)
 	job, again, err := fromCommandLine(build, flag.CommandLine, os.Args[1:])
+	if err == nil {
+		err = job.checkPlaces(env.files)
+	}
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
@@ -111,7 +115,7 @@ func program(build func(*Job) error, file string) int {
 		return 2
 	}
 	ctx := untilSignal(log)
-	run, err := job.start(ctx, production(log))
+	run, err := job.start(ctx, env)
 	if err == nil {
 		err = run.Wait()
 	}

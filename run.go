@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"strings"
 
 	"github.com/weirstream/weir/connector"
@@ -109,42 +110,48 @@ type site struct {
 // site finds or makes the run that a job goes on as.
 func (p *plan) site(env environment) (h site, err error) {
 	uri := config.Get(p.config, config.CheckpointDir)
-	path := config.Get(p.config, config.RecoveryPath)
+	from := config.Get(p.config, config.RecoveryPath)
 	if uri == "" {
-		return site{id: env.newID(), storage: &snapshot.Memory{}, from: path}, nil
+		return site{id: env.newID(), storage: &snapshot.Memory{}, from: from}, nil
 	}
 	files, dir, err := env.files.Resolve(uri)
 	if err != nil {
 		return h, fmt.Errorf("checkpoint directory: %w", err)
 	}
-	book := run.Open(files, dir)
 	h.files = files
-	if path == Latest {
-		h.live, err = p.resume(env, book)
+	if from == Latest {
+		h.live, err = p.resume(env, files, dir)
 	} else {
-		h.from = path
+		h.from = from
 	}
 	if h.live == nil && err == nil {
-		h.live, err = book.Begin(run.Run{Job: p.name, ID: env.newID(), Started: env.executor.Now(), From: run.Origin{Path: h.from}})
+		h.live, err = run.Open(files, dir).Begin(run.Run{Job: p.name, ID: env.newID(), Started: env.executor.Now(), From: run.Origin{Path: h.from}})
 	}
 	if err != nil {
 		return h, err
 	}
 	r := h.live.Run()
 	h.id, h.from = r.ID, r.From.Path
-	h.storage = &snapshot.Directory{Files: files, Path: h.live.Dir(), URI: strings.TrimSuffix(uri, "/") + "/" + r.ID, Random: env.random, Log: env.log}
+	h.storage = p.storage(env, files, dir, r.ID)
 	return h, nil
 }
 
-// resume finds the newest run of the job's name. It returns nil where there is none.
-func (p *plan) resume(env environment, book *run.Book) (*run.Live, error) {
-	live, before, err := book.Resume(p.name)
+// storage is where the checkpoints of a run are.
+func (p *plan) storage(env environment, files filesystem.FileSystem, dir, id string) *snapshot.Directory {
+	uri := strings.TrimSuffix(config.Get(p.config, config.CheckpointDir), "/")
+	return &snapshot.Directory{Files: files, Path: path.Join(dir, id), URI: uri + "/" + id, Random: env.random, Log: env.log}
+}
+
+// resume finds the newest run of the job's name. It returns nil where there is
+// none. Of one that has finished it clears away what a crash may have left.
+func (p *plan) resume(env environment, files filesystem.FileSystem, dir string) (*run.Live, error) {
+	live, before, err := run.Open(files, dir).Resume(p.name)
 	switch {
 	case errors.Is(err, run.ErrNone):
 		env.log.Warn("no run to resume: the job starts from the beginning", "job", p.name, "dir", config.Get(p.config, config.CheckpointDir))
 		return nil, nil
 	case errors.Is(err, run.ErrFinished):
-		return nil, fmt.Errorf("%w (job %q, id %s)", errFinished, p.name, before.ID)
+		return nil, errors.Join(fmt.Errorf("%w (job %q, id %s)", errFinished, p.name, before.ID), p.storage(env, files, dir, before.ID).Clear())
 	case err != nil:
 		return nil, fmt.Errorf("resume job %q: %w", p.name, err)
 	}

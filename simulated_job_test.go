@@ -71,8 +71,11 @@ func TestSimulatedJobIsExact(t *testing.T) {
 	}
 	for _, p := range points {
 		if hits[p] == 0 {
-			t.Errorf("%q was never hit; hit were %v", p, slices.Sorted(maps.Keys(hits)))
+			t.Errorf("%q was never hit", p)
 		}
+	}
+	if t.Failed() {
+		t.Logf("hit were %q", slices.Sorted(maps.Keys(hits)))
 	}
 }
 
@@ -125,7 +128,8 @@ func newLife(t *testing.T, seed uint64) *life {
 	}
 	l.w = newWorld(seed, trace)
 	l.splits = 1 + l.w.rng.IntN(8)
-	for i := range 100 + l.w.rng.IntN(200) {
+	l.w.rare = []int{1, 10, 100}[l.w.rng.IntN(3)]
+	for i := range 100 + l.w.rng.IntN(1000) {
 		l.records = append(l.records, rec{string(rune('a' + l.w.rng.IntN(20))), i})
 	}
 	return l
@@ -158,11 +162,13 @@ func (l *life) live() error {
 // process is the life of one process. It ends with the job or with a kill.
 func (l *life) process() (finished bool, err error) {
 	w, pick := l.w, l.w.rng
+	w.aim.fault, w.aim.point, _ = strings.Cut(points[pick.IntN(len(points))], " ")
+	w.aim.nth = 1 + pick.IntN(4)
 	settings := []string{
 		"execution.checkpointing.dir=file:///ckpt",
 		fmt.Sprintf("execution.checkpointing.interval=%d ms", 10+pick.IntN(60)),
 		fmt.Sprintf("execution.checkpointing.min-pause=%d ms", pick.IntN(2)*pick.IntN(30)),
-		fmt.Sprintf("execution.checkpointing.timeout=%d ms", 100+pick.IntN(2000)),
+		fmt.Sprintf("execution.checkpointing.timeout=%d ms", 500+pick.IntN(20000)),
 		fmt.Sprintf("execution.checkpointing.num-retained=%d", 1+pick.IntN(3)),
 		fmt.Sprintf("execution.checkpointing.tolerable-failed-checkpoints=%d", pick.IntN(4)),
 		fmt.Sprintf("execution.checkpointing.data-inline-threshold=%d", pick.IntN(2)*pick.IntN(2000)),
@@ -309,10 +315,18 @@ func (l *life) check(finished bool) error {
 	if !finished {
 		return nil
 	}
-	if jobs, err := l.w.disk.List("/ckpt"); err != nil || len(jobs) != 1 {
-		return fmt.Errorf("the checkpoint directory of the finished job holds %v (%v)", jobs, err)
+	for point := range l.w.hits {
+		if strings.HasPrefix(point, "error before") {
+			return nil // files that couldn't be deleted may be left
+		}
 	}
-	return nil
+	jobs, err := l.w.disk.List("/ckpt")
+	for _, e := range jobs { // a crash while a run was begun may leave its empty directory
+		if left, _ := l.w.disk.List("/ckpt/" + e.Name); e.Name != ".runs" && len(left) > 0 {
+			return fmt.Errorf("the finished job has left %v in %s", left, e.Name)
+		}
+	}
+	return err
 }
 
 func (l *life) count(path string, into map[string][]int) error {

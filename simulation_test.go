@@ -23,6 +23,7 @@ type world struct {
 	now   time.Time
 	disk  *filesystem.Memory
 	calm  bool           // no more faults: the job is to come to its end
+	rare  int            // how much rarer than usual faults are that nobody aims at
 	hits  map[string]int // how often each fault was injected, by "kind point"
 	trace func(format string, args ...any)
 	*process
@@ -38,6 +39,15 @@ type process struct {
 	lines  [2][]func() // messages under way, to the worker and to the master, in order
 	late   []func()    // messages that have lost their place
 	order  int         // of timers
+	aim    aim
+}
+
+// aim is where a fault is wanted: at the nth time that a point is reached. What
+// happens there is rare enough that chance would seldom hit it.
+type aim struct {
+	fault string // "kill" or "error"
+	point string
+	nth   int
 }
 
 type simLoop struct {
@@ -77,26 +87,32 @@ func (w *world) chance(n int) bool { return w.rng.IntN(n) == 0 }
 // errKilled unwinds the stack of what was running when the process was killed.
 var errKilled = errors.New("killed")
 
-// kill ends the process here and now.
-func (w *world) kill(point string) {
-	w.hits["kill "+point]++
-	w.trace("kill at %s", point)
-	w.dead = true
-	panic(errKilled)
-}
-
 var errInjected = errors.New("injected")
 
-// reach is a point where the process may be killed or an error may happen.
+// reach is a point where the process may be killed or an error may happen: once
+// in so many times, 0 for never, or when it is aimed at.
 func (w *world) reach(point string, kills, errs int) error {
-	switch {
-	case w.dead:
+	if w.dead {
 		return errKilled
-	case w.calm:
+	}
+	if w.calm {
 		return nil
-	case kills > 0 && w.chance(kills):
-		w.kill(point)
-	case errs > 0 && w.chance(errs):
+	}
+	wanted := false
+	if w.aim.point == point {
+		w.aim.nth--
+		wanted = w.aim.nth == 0
+	}
+	chance := func(fault string, n int) bool {
+		return wanted && w.aim.fault == fault || n > 0 && w.chance(n*w.rare)
+	}
+	switch {
+	case chance("kill", kills):
+		w.hits["kill "+point]++
+		w.trace("kill at %s", point)
+		w.dead = true
+		panic(errKilled)
+	case chance("error", errs):
 		w.hits["error "+point]++
 		w.trace("error at %s", point)
 		return fmt.Errorf("%w at %s", errInjected, point)
@@ -148,7 +164,7 @@ func (w *world) tick() bool {
 	if n == 0 && !timers {
 		return false
 	}
-	if n == 0 || timers && w.chance(200) {
+	if n == 0 || timers && !w.calm && w.chance(200) {
 		w.fire()
 		return true
 	}

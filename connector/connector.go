@@ -77,6 +77,10 @@ const (
 	OnceExactly                  // each record's effect is there once
 )
 
+func (g Guarantee) String() string {
+	return [...]string{"no guarantee", "at least once", "exactly once"}[g]
+}
+
 // AtLeastOnce is embedded by sinks that may write a record twice.
 type AtLeastOnce struct{}
 
