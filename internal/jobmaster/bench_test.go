@@ -49,7 +49,8 @@ type bench struct {
 	prepared  map[string][]uint64 // output that isn't visible yet, by file
 	committed map[string][]uint64 // output that is
 	sinkOpen  bool
-	sinkFails error // what the next commit says
+	sinkFails error          // what the next commit says
+	works     map[string]int // how often each was begun
 	ended     []Outcome
 	endFails  error // what the next attempt to record the end says
 }
@@ -75,7 +76,7 @@ const benchDir = "/cp/0123456789abcdef0123456789abcdef"
 func newBench(t *testing.T, seed uint64) *bench {
 	b := &bench{
 		t: t, rng: rand.New(rand.NewPCG(seed, 0)), calm: true, now: time.Unix(1e9, 0), disk: filesystem.NewMemory(),
-		splits: 20, prepared: map[string][]uint64{}, committed: map[string][]uint64{},
+		splits: 20, prepared: map[string][]uint64{}, committed: map[string][]uint64{}, works: map[string]int{},
 	}
 	operators := []graph.Operator{
 		{ID: sourceID, UID: "numbers", Name: "numbers", Kind: graph.Source, Parallelism: 2, MaxParallelism: 128, Derived: true},
@@ -124,7 +125,10 @@ func (b *bench) After(d time.Duration, f func()) func() {
 }
 
 // Go implements executor.Executor.
-func (b *bench) Go(name string, work func()) { b.ready = append(b.ready, task{name, work}) }
+func (b *bench) Go(name string, work func()) {
+	b.works[name]++
+	b.ready = append(b.ready, task{name, work})
+}
 
 // Reach implements executor.Executor.
 func (b *bench) Reach(string) error { return b.fault(100) }
@@ -342,6 +346,9 @@ func (b *bench) output() (all []uint64) {
 	return all
 }
 
+// errPanic as what a commit says makes it panic.
+var errPanic = errors.New("oh")
+
 // numbers is a source whose splits are the numbers from 0 on.
 type numbers struct{ b *bench }
 
@@ -408,6 +415,9 @@ func (s sink) Recover(ctx context.Context, pending []connector.Committable[strin
 func (s sink) Commit(_ context.Context, due []connector.Committable[string]) error {
 	if err := s.b.sinkFails; err != nil {
 		s.b.sinkFails = nil
+		if err == errPanic {
+			panic(err)
+		}
 		return err
 	}
 	for _, c := range due {

@@ -354,7 +354,6 @@ func (m *Master) end(e End) {
 	}, func(err error, _ string) {
 		o.Err = errors.Join(o.Err, err)
 		m.silence()
-		m.untick()
 		m.outcome = &o
 		m.Log.Info("the job has ended", "status", o.Status, "error", o.Err)
 	})

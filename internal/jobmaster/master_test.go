@@ -233,6 +233,19 @@ func TestFailedCommitIsDoneByTheNextAttempt(t *testing.T) {
 	b.checkAll()
 }
 
+// A panic of a connector fails the attempt, and is kept with its stack.
+func TestPanicOfACommitterIsAFailure(t *testing.T) {
+	b := newBench(t, 1)
+	b.sinkFails = errPanic
+	b.start()
+	b.until(b.over)
+	f := b.master.View().Failures
+	if len(f) != 1 || f[0].Err.Error() != "panic: oh" || !strings.Contains(f[0].Stack, "bench_test.go") {
+		t.Errorf("%+v", f)
+	}
+	b.checkAll()
+}
+
 // Nothing is deleted before the end is on record.
 func TestCheckpointsStayIfTheEndIsNotOnRecord(t *testing.T) {
 	b := newBench(t, 1)
@@ -278,10 +291,50 @@ func TestSubtasksThatDoNotStopAreGivenUp(t *testing.T) {
 	}
 }
 
+// What may be complete isn't deleted, and serves as well as any other.
+func TestCheckpointOfUnknownOutcomeIsLeft(t *testing.T) {
+	b := newBench(t, 1)
+	b.splits = 1000
+	lost := false
+	b.settings.Storage.(*snapshot.Directory).Files = &filesystem.Faulty{FileSystem: b.disk, After: func(op, _ string) error {
+		if op == "rename" && !lost {
+			lost = true
+			return errors.New("connection lost")
+		}
+		return nil
+	}}
+	b.start()
+	b.until(func() bool { return b.master.View().Checkpoints.Failed > 0 && len(b.master.turns) == 0 })
+	b.master.Suspend()
+	b.until(b.over)
+	found, err := b.settings.Storage.Latest(context.Background(), true)
+	if err != nil || !slices.Contains(found.Complete, 1) {
+		t.Errorf("%+v %v", found, err)
+	}
+	b.start()
+	b.until(b.over)
+	b.checkAll()
+}
+
+// What dead processes left goes once, after the first checkpoint of this one.
+func TestCleansOnce(t *testing.T) {
+	b := newBench(t, 1)
+	b.splits = 200
+	b.start()
+	b.until(b.over)
+	if b.works["clean"] != 1 || b.works["commit"] < 2 {
+		t.Error(b.works)
+	}
+}
+
 // S23: after the end no clock is set any more.
 func TestNothingIsLeftRunning(t *testing.T) {
 	b := newBench(t, 1)
 	b.start()
+	b.until(func() bool { return b.run })
+	b.sinkFails = errors.New("disk full")
+	b.until(func() bool { return b.status() == Restarting })
+	b.master.Suspend()
 	b.until(b.over)
 	for _, c := range b.clock {
 		if !*c.off {
