@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/filesystem"
 	"github.com/weirstream/weir/internal/config"
 	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/snapshot"
 )
 
 // plan is a job that has been built and found without mistakes.
@@ -117,6 +119,32 @@ func (p *plan) checkSinks() error {
 		}
 	}
 	return errors.Join(mistakes...)
+}
+
+// checkPlaces refuses what lies where no file system reaches, and to start from a
+// checkpoint that isn't one.
+func (p *plan) checkPlaces(files filesystem.Set) error {
+	var mistakes []error
+	if dir := config.Get(p.config, config.CheckpointDir); dir != "" {
+		_, _, err := files.Resolve(dir)
+		mistakes = append(mistakes, describe(p, config.CheckpointDir, err))
+	}
+	if from := config.Get(p.config, config.RecoveryPath); from != "" && from != Latest {
+		in, path, err := files.Resolve(from)
+		if err == nil {
+			_, _, err = snapshot.Load(in, path)
+		}
+		mistakes = append(mistakes, describe(p, config.RecoveryPath, err))
+	}
+	return errors.Join(mistakes...)
+}
+
+// describe says which setting an error is about.
+func describe(p *plan, o config.Option[string], err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", config.Describe(p.config, o), err)
+	}
+	return err
 }
 
 // checkRestore refuses to look for the latest run where there can be none.

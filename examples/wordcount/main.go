@@ -45,7 +45,8 @@ func wordCount(job *weir.Job) error {
 	}
 	local := weir.Operate(counts, "top of each", top)
 	all := weir.Operate(local, "top", top, weir.Parallelism(1))
-	weir.Print(weir.Map(all, "line", func(c count) string { return fmt.Sprintf("%s %d", c.Key, c.Value) }), "print", weir.Parallelism(1))
+	words20 := weir.Map(all, "line", func(c count) string { return fmt.Sprintf("%s %d", c.Key, c.Value) }, weir.Parallelism(1))
+	weir.Print(words20, "print", weir.Parallelism(1))
 	return nil
 }
 

@@ -1,0 +1,465 @@
+package weir_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A place is where a wordcount job works: its input, its output and its
+// checkpoint directory.
+type place struct {
+	*testing.T
+	in, out, checkpoints string
+	args                 []string // with which it is started
+}
+
+// newPlace writes some text to count.
+func newPlace(t *testing.T, lines int) *place {
+	t.Helper()
+	root := t.TempDir()
+	p := &place{T: t, in: root + "/in", out: root + "/out", checkpoints: root + "/checkpoints"}
+	p.args = []string{"-input", p.in, "-output", p.out, "-D", "execution.checkpointing.dir=file://" + p.checkpoints, "-D", "execution.checkpointing.interval=20ms"}
+	write(t, p.in, lines)
+	return p
+}
+
+// write writes text: words of which some are frequent and most are rare, in
+// files of a hundred lines.
+func write(t *testing.T, dir string, lines int) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(3, 0))
+	for file := 0; file*100 < lines; file++ {
+		var text strings.Builder
+		for range min(100, lines-file*100) {
+			for range 1 + rnd.IntN(8) {
+				fmt.Fprintf(&text, "%c%c ", 'a'+int(26*rnd.Float64()*rnd.Float64()), 'A'+int(26*rnd.Float64()*rnd.Float64()*rnd.Float64()))
+			}
+			text.WriteString(";\n")
+		}
+		path := filepath.Join(dir, fmt.Sprintf("%02d", file/10), fmt.Sprintf("%d.txt", file))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// start starts the job, with further arguments.
+func (p *place) start(args ...string) *process {
+	p.Helper()
+	return start(p.T, wordcount(p.T), slices.Concat(p.args, args)...)
+}
+
+// slowly starts the job so that it goes on for a minute, and waits until
+// something of its output is final.
+func (p *place) slowly(args ...string) *process {
+	p.Helper()
+	already := len(p.finals())
+	job := p.start(append(args, "-rate", strconv.Itoa(max(countLines(p.T, p.in)/60, 10)))...)
+	job.until("final output", func() bool { return len(p.finals()) > already })
+	return job
+}
+
+// killed runs the job slowly, and kills it.
+func (p *place) killed(args ...string) {
+	p.Helper()
+	p.slowly(args...).kill()
+}
+
+// mustBeWhole checks the output of a job that has ended.
+func (p *place) mustBeWhole() {
+	p.Helper()
+	newLedger(p.out).mustBeWhole(p.T, occurrences(p.T, p.in))
+}
+
+// list returns the names of what is in a directory, none if it isn't there.
+func (p *place) list(dir, pattern string) (names []string) {
+	p.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
+}
+
+func (p *place) finals() []string { return p.list(p.out, "part-*") }
+
+// ids returns the ids of jobs that have a directory.
+func (p *place) ids() []string {
+	return p.list(p.checkpoints, strings.Repeat("[0-9a-f]", 32))
+}
+
+// id is ids, where there is one.
+func (p *place) id() string {
+	p.Helper()
+	ids := p.ids()
+	if len(ids) != 1 {
+		p.Fatalf("want the directory of one job: %v", ids)
+	}
+	return ids[0]
+}
+
+// complete returns the numbers of a job's complete checkpoints, lowest first.
+func (p *place) complete(id string) (numbers []int) {
+	p.Helper()
+	for _, name := range p.list(p.checkpoints+"/"+id, "chk-*") {
+		if _, err := os.Stat(filepath.Join(p.checkpoints, id, name, "_metadata")); err == nil {
+			n, err := strconv.Atoi(strings.TrimPrefix(name, "chk-"))
+			if err != nil {
+				p.Fatal(err)
+			}
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+func (p *place) chk(id string, n int) string {
+	return filepath.Join(p.checkpoints, id, fmt.Sprintf("chk-%d", n))
+}
+
+func last(numbers []int) int {
+	if len(numbers) == 0 {
+		return 0
+	}
+	return numbers[len(numbers)-1]
+}
+
+// retain keeps several checkpoints, each in files of its own.
+var retain = []string{"-D", "execution.checkpointing.num-retained=3", "-D", "execution.checkpointing.data-inline-threshold=0"}
+
+// retained runs a job until it has three checkpoints, kills it, and returns its id.
+func (p *place) retained() string {
+	p.Helper()
+	job := p.slowly(retain...)
+	job.until("three checkpoints", func() bool { return len(p.complete(p.id())) >= 3 })
+	job.kill()
+	return p.id()
+}
+
+func TestLatestOfNoneBeginsLoudly(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 300)
+	p.start("-s", "latest").exits(0).logs("WARN", "beginning", "wordcount")
+	p.mustBeWhole()
+}
+
+func TestFinishedJobIsNotRunAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 300)
+	p.start("-p", "2").exits(0)
+	p.mustBeWhole()
+	before := p.finals()
+	p.start("-s", "latest", "-p", "3").exits(0).logs("finished")
+	if after := p.finals(); !slices.Equal(before, after) {
+		t.Errorf("final files were %v, are %v", before, after)
+	}
+	// Its end is on record, and nothing but that is left.
+	if left := p.ids(); len(left) > 0 {
+		t.Error("checkpoints of a finished job:", left)
+	}
+	if records := p.list(p.checkpoints+"/.runs", "*"); len(records) != 1 {
+		t.Error("records of runs:", records)
+	}
+}
+
+func TestLiveJobIsNotResumed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	job := p.slowly()
+	before := last(p.complete(p.id()))
+	p.start("-s", "latest").exits(1).logs("alive", p.id())
+	job.until("another checkpoint", func() bool { return last(p.complete(p.id())) > before })
+	job.signal(syscall.SIGTERM)
+	job.dies(syscall.SIGTERM)
+	p.start("-s", "latest").exits(0)
+	p.mustBeWhole()
+}
+
+func TestUnreadableRecordIsNotTakenForNone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	p.killed()
+	records := p.list(p.checkpoints+"/.runs", "*")
+	if len(records) != 1 {
+		t.Fatal(records)
+	}
+	record := filepath.Join(p.checkpoints, ".runs", records[0])
+	content, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(record, content[:len(content)/2], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.start("-s", "latest").exits(1).logs(record, "damaged")
+	p.id() // no other job has begun
+	if err := os.WriteFile(record, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.start("-s", "latest").exits(0)
+	p.mustBeWhole()
+}
+
+// S47: two jobs share a checkpoint directory and an output directory.
+func TestJobsAreFoundByTheirNames(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 1000)
+	p.killed("-D", "pipeline.name=one")
+	one := p.id()
+	p.killed("-D", "pipeline.name=two", "-s", "latest")
+	ids := p.ids()
+	if len(ids) != 2 {
+		t.Fatal("the second job took the first one's run:", ids)
+	}
+	p.start("-D", "pipeline.name=one", "-s", "latest").exits(0).logs(one)
+	absent(t, filepath.Join(p.checkpoints, one))
+	p.start("-D", "pipeline.name=two", "-s", "latest").exits(0)
+	for _, id := range ids {
+		l := newLedger(p.out)
+		l.prefix = "part-" + id
+		l.mustBeWhole(t, occurrences(t, p.in))
+	}
+}
+
+func TestSecondLiveJobOnOneOutputIsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	job := p.slowly()
+	p.start("-D", "pipeline.name=other").exits(1).logs(p.out, "another job")
+	job.signal(syscall.SIGTERM)
+	job.dies(syscall.SIGTERM)
+	p.start("-s", "latest").exits(0)
+	p.mustBeWhole()
+}
+
+func TestLatestIsTheRunThatBeganLast(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	first := p.slowly()
+	old := p.id()
+	first.until("its fifth checkpoint", func() bool { return last(p.complete(old)) >= 5 })
+	first.kill()
+	before := p.complete(old)
+	p.killed() // a new run
+	p.start("-s", "latest").exits(0)
+	if after := p.complete(old); p.id() != old || !slices.Equal(before, after) {
+		t.Errorf("the older run went on: checkpoints were %v, are %v", before, after)
+	}
+}
+
+func TestResumedJobKeepsItsIDAndItsDirectory(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	p.killed()
+	id, highest := p.id(), last(p.complete(p.id()))
+	for _, degree := range []string{"3", "1", "4"} {
+		p.killed("-s", "latest", "-p", degree)
+		now := last(p.complete(p.id()))
+		if p.id() != id || now <= highest {
+			t.Fatalf("job %s, checkpoint %d; was %s, %d", p.id(), now, id, highest)
+		}
+		highest = now
+	}
+	p.start("-s", "latest", "-p", "2").exits(0).logs(id, fmt.Sprintf("chk-%d", highest))
+	p.mustBeWhole()
+}
+
+// damage flips a bit in the largest file of a checkpoint.
+func damage(t *testing.T, chk string) {
+	t.Helper()
+	files, err := os.ReadDir(chk)
+	if err != nil || len(files) == 0 {
+		t.Fatal(chk, files, err)
+	}
+	size := func(e os.DirEntry) int64 {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	largest := slices.MaxFunc(files, func(a, b os.DirEntry) int { return int(size(a) - size(b)) })
+	path := filepath.Join(chk, largest.Name())
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 4
+	if err := os.WriteFile(path, content, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDamagedCheckpointIsPassedOverLoudly(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	id := p.retained()
+	numbers := p.complete(id)
+	newest, before := last(numbers), numbers[len(numbers)-2]
+	damage(t, p.chk(id, newest))
+
+	p.start("-s", "latest", "-D", "execution.checkpointing.recovery.fallback=false").exits(1).
+		logs(fmt.Sprintf("chk-%d", newest))
+	if now := p.complete(id); last(now) != newest {
+		t.Fatalf("the failed start has changed the checkpoints: %v", now)
+	}
+	job := p.slowly(append(retain, "-s", "latest")...)
+	job.logs("WARN", fmt.Sprintf("chk-%d", newest), fmt.Sprintf("chk-%d", before))
+	job.until("a checkpoint above the damaged one", func() bool { return last(p.complete(id)) > newest })
+}
+
+func TestPathStartsANewJob(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"", "/_metadata"} {
+		p := newPlace(t, 3000)
+		old := p.retained()
+		numbers := p.complete(old)
+		from, newest := numbers[0], last(numbers)
+		newer := p.list(p.out, fmt.Sprintf("part-%s-%08d-*", old, newest))
+		before := len(p.finals())
+
+		job := p.start("-s", p.chk(old, from)+file, "-rate", "100")
+		job.until("its first checkpoint", func() bool { return len(p.ids()) == 2 && len(p.finals()) > before })
+		job.kill()
+		job.logs(append(newer, p.chk(old, from))...)
+		if len(newer) == 0 {
+			t.Error("this test needs output of the newest checkpoint")
+		}
+		ids := slices.DeleteFunc(p.ids(), func(id string) bool { return id == old })
+		if n := p.complete(ids[0]); len(n) == 0 || n[0] <= from {
+			t.Errorf("started from checkpoint %d, and has %v", from, n)
+		}
+		if now := p.complete(old); !slices.Equal(now, numbers) {
+			t.Errorf("the checkpoints of the old job were %v, are %v", numbers, now)
+		}
+		// It is the newest run now, and whoever counts from a path counts on from there.
+		p.start("-s", "latest").exits(0).logs(ids[0])
+		if p.id() != old {
+			t.Error("the old job was resumed")
+		}
+	}
+}
+
+// A job that was started from a path and killed before its first checkpoint goes
+// on from that path.
+func TestRunWithoutACheckpointGoesOnFromWhereItCame(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	p.killed()
+	old := p.id()
+	newest := p.chk(old, last(p.complete(old)))
+	args := p.args
+	p.args = append(args[:len(args)-1:len(args)-1], "execution.checkpointing.interval=1h")
+	job := p.start("-s", newest, "-rate", "100")
+	job.until("its run", func() bool { return len(p.ids()) == 2 })
+	job.kill()
+	p.args = args
+	p.start("-s", "latest").exits(0).logs(newest)
+	p.mustBeWhole()
+}
+
+func TestWrongPathIsSaid(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	p.killed()
+	finals, ids := p.finals(), p.ids()
+	nothing := t.TempDir()
+	for _, path := range []string{nothing, nothing + "/chk-7", p.in + "/00/0.txt", p.checkpoints} {
+		p.start("-s", path).exits(2).logs(path)
+	}
+	if !slices.Equal(finals, p.finals()) || !slices.Equal(ids, p.ids()) {
+		t.Errorf("a job that couldn't start has left something: %v, %v", p.finals(), p.ids())
+	}
+}
+
+// command returns the command line that a suspended job says it goes on with.
+func command(p *process) string {
+	p.Helper()
+	for line := range strings.Lines(p.log.String()) {
+		if at := strings.Index(line, wordcount(p.T)); at >= 0 && strings.Contains(line, "-s latest") {
+			return line[at:]
+		}
+	}
+	p.fatal("doesn't say with which command it goes on")
+	return ""
+}
+
+func TestSuspendedJobSaysHowItGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		p := newPlace(t, 3000)
+		p.out += " of 'mine'" // it must survive a shell
+		p.args[3] = p.out
+		job := p.slowly("-s", "latest", "-p", "2")
+		began := time.Now()
+		job.signal(sig)
+		job.dies(sig)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("suspended in %v", took)
+		}
+		newest := p.complete(p.id())
+		job.logs(p.chk(p.id(), last(newest)))
+		line := strings.Replace(command(job), "-rate 50", "-rate 100000", 1)
+		if !strings.Contains(line, "-p 2") || strings.Count(line, "-s latest") != 1 {
+			job.fatal("says %q", line)
+		}
+		id := p.id()
+		resumed := start(t, "sh", "-c", line).exits(0)
+		resumed.logs(id)
+		p.mustBeWhole()
+	}
+}
+
+func TestMostFrequentWordsArePrinted(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 1000)
+	p.args = append(p.args[:2], p.args[4:]...) // no -output
+	want := mostFrequent(t, p.in)
+	if got := p.start("-p", "3").exits(0).out.String(); got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+	// Without checkpoints, too, and of a single file.
+	file := p.in + "/00/0.txt"
+	if got := start(t, wordcount(t), "-input", file).exits(0).out.String(); got != mostFrequent(t, file) {
+		t.Errorf("got\n%s, want\n%s", got, mostFrequent(t, file))
+	}
+	// And after a change of parallelism in the middle.
+	p = newPlace(t, 1000)
+	p.args = append(p.args[:2], p.args[4:]...)
+	for _, degree := range []string{"4", "1", "3"} {
+		job := p.start("-s", "latest", "-p", degree, "-rate", "400")
+		before := -1
+		job.until("two checkpoints", func() bool {
+			if ids := p.ids(); len(ids) > 0 {
+				if now := last(p.complete(ids[0])); before < 0 {
+					before = now
+				} else if now >= before+2 {
+					return true
+				}
+			}
+			return false
+		})
+		job.kill()
+		if out := job.out.String(); out != "" {
+			job.fatal("printed before the end")
+		}
+	}
+	if got := p.start("-s", "latest", "-p", "2").exits(0).out.String(); got != want {
+		t.Errorf("after three kills: got\n%s, want\n%s", got, want)
+	}
+}
