@@ -287,7 +287,18 @@ func (m *Memory) Rename(from, to string) error {
 	}
 	delete(m.slots, from)
 	m.put(to, n).durable = n
+	m.settleRemovals(path.Dir(to))
 	return nil
+}
+
+// settleRemovals makes what was removed from a directory stay so, as the sync of
+// a directory does.
+func (m *Memory) settleRemovals(dir string) {
+	for name, s := range m.slots {
+		if s.now == nil && path.Dir(name) == dir {
+			delete(m.slots, name)
+		}
+	}
 }
 
 // Remove implements FileSystem.

@@ -35,6 +35,7 @@ type format[K, V any] struct {
 	hash      func(*K) uint64
 	appendKey func([]byte, *K) []byte
 	value     codec.Codec[V]
+	own       func(K) K // what a table keeps of a key that it is given; nil: the key itself
 }
 
 // freeze ends the table's epoch.

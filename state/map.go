@@ -82,6 +82,7 @@ type userMaps[K, UK comparable, V any] struct {
 	entries *Table[pair[K, UK], V]
 	index   *Table[K, members[UK]]
 	user    UK // the one that is being hashed; on the stack it would escape
+	ownUser func(UK) UK
 }
 
 type pair[K, UK comparable] struct {
@@ -102,6 +103,7 @@ func (m *userMaps[K, UK, V]) declare(name string) {
 	inner, keyErr := codec.KeyFor[UK]()
 	values, valueErr := codec.For[V]()
 	m.inner = inner
+	m.ownUser = codec.Detach(inner)
 	outer := m.ks.codec
 	m.entries = newTable(format[pair[K, UK], V]{
 		prefix: prefixOf(name),
@@ -110,14 +112,31 @@ func (m *userMaps[K, UK, V]) declare(name string) {
 			return inner.Append(outer.Append(dst, &p.key), &p.user)
 		},
 		value: values,
+		own:   m.own(codec.Detach(outer)),
 	}, !codec.Plain[V]())
-	m.index = newTable(format[K, members[UK]]{}, false)
+	m.index = newTable(format[K, members[UK]]{own: codec.Detach(outer)}, false)
 	c := column{Declared: Declared{Name: name, Kind: mapKind}, freeze: m.entries.freeze, load: m.load}
 	err := errors.Join(keyErr, valueErr)
 	if err == nil {
 		c.UserKey, c.Value = inner.Schema(), values.Schema()
 	}
 	m.ks.declare(c, inKind(mapKind, err))
+}
+
+// own returns what makes a pair share no memory, nil if none does.
+func (m *userMaps[K, UK, V]) own(key func(K) K) func(pair[K, UK]) pair[K, UK] {
+	if key == nil && m.ownUser == nil {
+		return nil
+	}
+	return func(p pair[K, UK]) pair[K, UK] {
+		if key != nil {
+			p.key = key(p.key)
+		}
+		if m.ownUser != nil {
+			p.user = m.ownUser(p.user)
+		}
+		return p
+	}
 }
 
 func (m *userMaps[K, UK, V]) load(key, value []byte) error {
@@ -154,6 +173,9 @@ func (m *userMaps[K, UK, V]) put(k UK, v V) {
 		return
 	}
 	in, _ := m.index.Ref(m.ks.key, m.ks.hash)
+	if m.ownUser != nil {
+		k = m.ownUser(k)
+	}
 	in.list = append(in.list, k)
 	in.tidy = len(in.list) == 1
 	in.len++

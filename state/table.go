@@ -162,6 +162,9 @@ func (t *Table[K, V]) insert(k K, h uint32) *V {
 		p = t.part(h)
 	}
 	t.count++
+	if t.format.own != nil {
+		k = t.format.own(k)
+	}
 	s := p.place(h)
 	*s = slot[K, V]{hash: h, epoch: t.epoch, key: k}
 	return &s.value

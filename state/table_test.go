@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/weirstream/weir/codec"
 )
@@ -95,5 +96,25 @@ func TestAccessAllocatesNothing(t *testing.T) {
 		m.Put("u", m.Get("u")+1)
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
+	}
+}
+
+// TestKeysOwnTheirMemory: a word cut out of a large text doesn't keep the text.
+func TestKeysOwnTheirMemory(t *testing.T) {
+	text := strings.Repeat("x", 1<<20)
+	words, err := codec.KeyFor[string]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := codec.Detach(words)
+	word := own(text[10:20])
+	if word != text[10:20] || unsafe.StringData(word) == unsafe.StringData(text[10:20]) {
+		t.Error("the word is still a part of the text")
+	}
+	table := newTable(format[string, int]{own: own}, false)
+	table.Ref(text[10:20], 1)
+	part := table.part(1)
+	if k := part.home(1).key; unsafe.StringData(k) == unsafe.StringData(text[10:20]) {
+		t.Error("the table keeps a part of the text")
 	}
 }
