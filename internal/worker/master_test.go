@@ -30,7 +30,8 @@ type master struct {
 	all      map[graph.ID][][]byte // the splits of each source
 	chaos    *rand.Rand            // draws what is lost, late and repeated; nil: nothing is
 	settings Settings
-	restarts int // how often it may restart; then the first failure ends the job
+	silent   bool // it doesn't say when a checkpoint is aborted
+	restarts int  // how often it may restart; then the first failure ends the job
 	commit   func(p snapshot.Pending)
 	done     func() // called at the end; may be nil
 
@@ -197,8 +198,9 @@ func (m *master) hear(r control.Report) {
 	case control.Decline:
 		m.declined = append(m.declined, r)
 		if l.open != nil && l.open.number == r.Checkpoint {
-			l.open = nil
-			m.send(control.Abort{Attempt: m.attempt, Checkpoint: r.Checkpoint})
+			if l.open = nil; !m.silent {
+				m.send(control.Abort{Attempt: m.attempt, Checkpoint: r.Checkpoint})
+			}
 		}
 	case control.Failed:
 		m.failures = append(m.failures, r)

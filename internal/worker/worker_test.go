@@ -66,24 +66,30 @@ func (u user) at(point string) error {
 	return u.fault(point)
 }
 
-// numbers reads spans, a few numbers at a time, but always the same few.
+// numbers reads spans, a few numbers at a time, not the same few after a restart.
 type numbers struct{ user }
 
 func (numbers) Bounded() bool                                                { return true }
 func (numbers) Enumerate(context.Context, connector.Enumeration[span]) error { return nil }
 
 func (n numbers) Open(context.Context, connector.Reading) (connector.Reader[int, span], error) {
-	return n, n.at("open source")
+	return &reading{user: n.user}, n.at("open source")
 }
 
-func (n numbers) Read(_ context.Context, at *span, into *record.Batch[int]) error {
+type reading struct {
+	user
+	calls int
+}
+
+func (n *reading) Read(_ context.Context, at *span, into *record.Batch[int]) error {
 	if err := n.at("read"); err != nil {
 		return err
 	}
 	if cap(into.Values) == 0 {
 		return errors.New("no room")
 	}
-	for range 1 + at.Next*7%29 {
+	n.calls++
+	for range 1 + n.calls*7%29 {
 		if at.Next == at.End {
 			return io.EOF
 		}
@@ -93,7 +99,7 @@ func (n numbers) Read(_ context.Context, at *span, into *record.Batch[int]) erro
 	return nil
 }
 
-func (n numbers) Close() error { return n.at("close reader") }
+func (n *reading) Close() error { return n.at("close reader") }
 
 func (u user) source() operator.Spec {
 	return operator.Spec{Out: record.TypeOf(codecOf[int]()), Open: func(c *operator.Context, next []any) (operator.Operator, error) {
