@@ -50,8 +50,8 @@ func (s Status) String() string {
 		"CANCELLING", "SUSPENDING", "FINISHED", "FAILED", "CANCELED", "SUSPENDED"}[s]
 }
 
-// Terminal says that nothing comes after it.
-func (s Status) Terminal() bool { return s >= Finished }
+// terminal says that nothing comes after it.
+func (s Status) terminal() bool { return s >= Finished }
 
 // A Failure is why an attempt failed, or one more thing that went wrong in it.
 type Failure struct {
@@ -201,6 +201,9 @@ func (l *Life) Failures() []Failure { return slices.Clone(l.failures) }
 
 // Step takes in one event and says what to do about it, in this order.
 func (l *Life) Step(now time.Time, e Event) []Action {
+	if l.status.terminal() {
+		return nil
+	}
 	switch e := e.(type) {
 	case Begin:
 		if l.status == Created {

@@ -276,7 +276,7 @@ func walk(rng *rand.Rand) (Status, error) {
 			}
 		}
 		after, _ := l.Status()
-		if before.Terminal() && after != before {
+		if before.terminal() && after != before {
 			return 0, fmt.Errorf("%v after %v", after, before)
 		}
 	}

@@ -30,8 +30,9 @@ type Settings struct {
 	Sinks    map[graph.ID]commit.Sink      // by operator; those that commit
 	Storage  snapshot.Storage
 
-	// From loads what the job starts from as long as it has no checkpoint of its
-	// own, and says which URI its files are relative to. Nil: it starts empty.
+	// From loads and verifies what the job starts from as long as it has no
+	// checkpoint of its own, and says which URI its files are relative to. Nil: it
+	// starts empty.
 	From             func(ctx context.Context) (cp *snapshot.Checkpoint, dir string, err error)
 	AllowNonRestored bool // drop state of operators that are gone
 	Fallback         bool // pass over checkpoints that don't verify

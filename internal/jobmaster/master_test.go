@@ -156,6 +156,36 @@ func TestRestartsFromWhatItWasStartedFrom(t *testing.T) {
 	}
 }
 
+// S13: a checkpoint that is being stored when its attempt fails doesn't become the
+// newest behind the back of the next attempt; that waits, and starts from the one
+// before.
+func TestLateStoreDoesNotUndermineTheNextAttempt(t *testing.T) {
+	b := newBench(t, 1)
+	b.splits = 1000
+	b.start()
+	b.until(func() bool { return b.master.View().Latest >= 2 })
+	b.hold = "store"
+	stores := b.works["store"]
+	b.until(func() bool { return b.works["store"] > stores })
+	before := b.master.View().Latest
+	b.master.post(func() { b.master.broke(1, "test", errors.New("boom"), "", false) })
+	b.until(func() bool { return b.status() == Failing && len(b.master.life.alive) == 0 })
+	for range 1000 {
+		b.once()
+	}
+	if b.status() != Failing {
+		t.Fatalf("%v beside a store of the last attempt", b.status())
+	}
+	b.hold = ""
+	b.until(func() bool { return b.attempt.Attempt == 2 })
+	found, err := b.settings.Storage.Latest(context.Background(), true)
+	if err != nil || b.attempt.Checkpoint != before || found.Highest != before {
+		t.Errorf("started from %d, not %d; there is %+v %v", b.attempt.Checkpoint, before, found, err)
+	}
+	b.until(b.over)
+	b.checkAll()
+}
+
 // S49: what can't be restored is said before anything is opened, and not tried again.
 func TestStateThatDoesNotFitFailsTheJob(t *testing.T) {
 	b := newBench(t, 1)
@@ -240,7 +270,7 @@ func TestPanicOfACommitterIsAFailure(t *testing.T) {
 	b.start()
 	b.until(b.over)
 	f := b.master.View().Failures
-	if len(f) != 1 || f[0].Err.Error() != "panic: oh" || !strings.Contains(f[0].Stack, "bench_test.go") {
+	if len(f) != 1 || f[0].Err.Error() != "panic: oh" || !strings.Contains(f[0].Stack, "model_test.go") {
 		t.Errorf("%+v", f)
 	}
 	b.checkAll()

@@ -35,6 +35,7 @@ type bench struct {
 	calm  bool // nothing fails any more
 	now   time.Time
 	ready []task // what may happen next
+	hold  string // the name of work that takes its time
 	clock []timer
 	disk  *filesystem.Memory
 	log   strings.Builder
@@ -193,6 +194,9 @@ func (b *bench) once() {
 	}
 	i := b.rng.IntN(len(b.ready))
 	next := b.ready[i]
+	if next.name == b.hold {
+		return
+	}
 	if strings.HasPrefix(next.name, "line") { // messages keep their order
 		i = slices.IndexFunc(b.ready, func(t task) bool { return t.name == next.name })
 		next = b.ready[i]

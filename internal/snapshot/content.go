@@ -1,21 +1,15 @@
 package snapshot
 
-import (
-	"iter"
+import "github.com/weirstream/weir/state"
 
-	"github.com/weirstream/weir/state"
-)
-
-// Files yields every file that a checkpoint refers to, those with their data
+// files yields every file that a checkpoint refers to, those with their data
 // inline too; some come more than once.
-func Files(cp Checkpoint) iter.Seq[state.File] {
-	return func(yield func(state.File) bool) {
-		for _, op := range cp.Operators {
-			for _, s := range op.Subtasks {
-				for f := range s.files {
-					if !yield(f) {
-						return
-					}
+func (cp Checkpoint) files(yield func(state.File) bool) {
+	for _, op := range cp.Operators {
+		for _, s := range op.Subtasks {
+			for f := range s.files {
+				if !yield(f) {
+					return
 				}
 			}
 		}

@@ -122,7 +122,7 @@ func check(cp Checkpoint) error {
 			}
 		}
 	}
-	for f := range Files(cp) {
+	for f := range cp.files {
 		if err := checkFile(f, cp.Savepoint); err != nil {
 			return err
 		}

@@ -231,7 +231,7 @@ func (d *Directory) Clean(n uint64) error {
 		cp, dir, err := Load(d.Files, d.chk(k))
 		switch {
 		case err == nil:
-			for f := range Files(cp) {
+			for f := range cp.files {
 				used[path.Join(dir, f.Name)] = true
 			}
 		case errors.Is(err, ErrCorrupt):
@@ -352,7 +352,7 @@ func readFile(files filesystem.FileSystem, name string) ([]byte, error) {
 // Verify reads every file that a checkpoint refers to.
 func Verify(ctx context.Context, from state.Origin, cp Checkpoint) error {
 	seen := map[string]bool{}
-	for f := range Files(cp) {
+	for f := range cp.files {
 		if f.Name != "" && seen[f.Name] {
 			continue
 		}
