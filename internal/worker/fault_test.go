@@ -14,7 +14,9 @@ import (
 	"github.com/weirstream/weir/internal/executor"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/operator"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/record"
+	"github.com/weirstream/weir/state"
 )
 
 // owner says whose function each point is, as the error names it.
@@ -182,9 +184,9 @@ func TestNewAttemptEndsTheOlder(t *testing.T) {
 // Functions that block until their context ends don't keep a job from stopping:
 // while opening, in Read, in Write, in Prepare, while state is written.
 func TestStopFreesWhoIsBlocked(t *testing.T) {
-	for _, point := range []string{"open", "read", "write", "prepare"} {
+	for _, point := range []string{"open", "read", "write", "prepare", "persist"} {
 		reached := make(chan struct{}, 1)
-		job := blockingJob(func(ctx context.Context, at string) error {
+		block := func(ctx context.Context, at string) error {
 			if at != point {
 				return nil
 			}
@@ -194,7 +196,8 @@ func TestStopFreesWhoIsBlocked(t *testing.T) {
 			}
 			<-ctx.Done()
 			return ctx.Err()
-		})
+		}
+		job := blockingJob(block)
 		m := newMaster(job, map[graph.ID][][]byte{job.Graph.Tasks[0].ID: spans(rand.New(rand.NewPCG(1, 1)), 0, 100)}, Settings{Executor: executor.Real{}})
 		go func() {
 			<-reached
@@ -207,7 +210,7 @@ func TestStopFreesWhoIsBlocked(t *testing.T) {
 	}
 }
 
-// blocking is a source and a sink that wait for a context.
+// blocking is a source, a sink and operator state that wait for a context.
 type blocking struct {
 	connector.AtLeastOnce
 	at func(ctx context.Context, point string) error
@@ -258,10 +261,33 @@ func blockingJob(at func(context.Context, string) error) Job {
 	}
 	return Job{Graph: g, Edges: []operator.Edge{operator.Rebalance[int]()}, Nodes: []operator.Spec{
 		{Out: record.TypeOf(codecOf[int]()), Open: func(c *operator.Context, next []any) (operator.Operator, error) {
-			return operator.NewSource(c, blockingSource{blocking{at: at}}, codecOf[span](), operator.NewOutput[int](c, next))
+			op, err := operator.NewSource(c, blockingSource{blocking{at: at}}, codecOf[span](), operator.NewOutput[int](c, next))
+			if err != nil {
+				return nil, err
+			}
+			return slowSource{op.(operator.Source), at}, nil
 		}},
 		{Open: func(c *operator.Context, _ []any) (operator.Operator, error) {
 			return operator.NewSink(c, blockingSink{blocking{at: at}}, codecOf[connector.None]())
 		}},
 	}}
+}
+
+// slowSource is a source whose state is written slowly.
+type slowSource struct {
+	operator.Source
+	at func(context.Context, string) error
+}
+
+func (s slowSource) Freeze(record.Barrier) (operator.Part, error) {
+	return slowPart{operator.Whole{}, s.at}, nil
+}
+
+type slowPart struct {
+	operator.Whole
+	at func(context.Context, string) error
+}
+
+func (p slowPart) Write(ctx context.Context, _ state.Target) (snapshot.State, error) {
+	return snapshot.State{}, p.at(ctx, "persist")
 }
