@@ -1,0 +1,135 @@
+// Command bench measures the engine against hand-written Go that does the same
+// without fault tolerance.
+//
+//	go run ./bench [-run REGEXP] [-seconds N] [-json]
+//
+// A row of its table is one job. The engine and what it is compared with process
+// the same records, in turns, three times each; the best time of each counts.
+// Only the ratio of two figures of one run says something: machines differ, and
+// are shared.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"runtime"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	slog.SetLogLoggerLevel(slog.LevelWarn)
+	pattern := flag.String("run", "", "measure the rows whose name matches `REGEXP` only")
+	seconds := flag.Float64("seconds", 2, "let each measurement last about `N` seconds")
+	asJSON := flag.Bool("json", false, "print a line of JSON per row")
+	flag.Parse()
+	wanted, err := regexp.Compile(*pattern)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+	show := table(os.Stdout)
+	if *asJSON {
+		show = lines(os.Stdout)
+	}
+	all := rows(scale{small: 1_000, large: 1_000_000, interval: time.Second})
+	if err := bench(all, wanted, time.Duration(*seconds*float64(time.Second)), show); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// A row is one line of the table.
+type row struct {
+	name    string
+	measure func(lasting time.Duration) (result, error)
+}
+
+// A result is what was measured in a row, in the form that -json prints. What it
+// isn't compared with anything is nil.
+type result struct {
+	Row          string   `json:"row"`
+	Rate         float64  `json:"rate"`
+	Unit         string   `json:"unit"`
+	ComparedWith *string  `json:"compared_with"`
+	ComparedRate *float64 `json:"compared_rate"`
+	Ratio        *float64 `json:"ratio"`
+}
+
+// A scale says how large the rows are. Their names are right at full scale.
+type scale struct {
+	small, large uint64        // numbers of keys, called 1K and 1M
+	interval     time.Duration // of checkpoints, called 1s
+}
+
+// rows are all rows there are, in the table's order.
+func rows(s scale) []row {
+	return []row{
+		throughput("chain", chain, aLoop, chainByHand, 0),
+		keyedRow("keyed sum 1K p1", s.small, 1),
+		keyedRow("keyed sum 1M p1", s.large, 1),
+		keyedRow("keyed sum 1K p2", s.small, 2),
+		keyedRow("keyed sum 1M p2", s.large, 2),
+		checkpointRow("keyed sum 1K p1 checkpoint 1s", s.small, s.interval),
+		checkpointRow("keyed sum 1M p1 checkpoint 1s", s.large, s.interval),
+	}
+}
+
+// bench measures the rows that are wanted. A row that fails doesn't keep the
+// others from being measured.
+func bench(all []row, wanted *regexp.Regexp, lasting time.Duration, show display) error {
+	var failed []error
+	for _, r := range all {
+		if !wanted.MatchString(r.name) {
+			continue
+		}
+		res, err := r.measure(lasting)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("row %q: %w", r.name, err))
+			continue
+		}
+		res.Row = r.name
+		show.row(res)
+	}
+	return errors.Join(append(failed, show.end())...)
+}
+
+// A display shows results: each as it comes, or all at the end.
+type display struct {
+	row func(result)
+	end func() error
+}
+
+// lines shows results as JSON.
+func lines(to io.Writer) display {
+	var failed error
+	out := json.NewEncoder(to)
+	return display{
+		row: func(r result) { failed = errors.Join(failed, out.Encode(r)) },
+		end: func() error { return failed },
+	}
+}
+
+// table shows results to people.
+func table(to io.Writer) display {
+	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(to, "Weir against hand-written Go without fault tolerance, and checkpoints against none.\n"+
+		"In turns, best of %d; million records a second. %s, GOMAXPROCS %d.\n\n", rounds, runtime.Version(), runtime.GOMAXPROCS(0))
+	fmt.Fprintln(out, "row\tweir\tcompared\tratio\tcompared with")
+	return display{
+		row: func(r result) {
+			compared, ratio, with := "-", "-", "-"
+			if r.Ratio != nil {
+				compared, ratio, with = fmt.Sprintf("%.1f", *r.ComparedRate/1e6), fmt.Sprintf("%.2f", *r.Ratio), *r.ComparedWith
+			}
+			fmt.Fprintf(out, "%s\t%.1f\t%s\t%s\t%s\n", r.Row, r.Rate/1e6, compared, ratio, with)
+		},
+		end: out.Flush,
+	}
+}
