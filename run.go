@@ -255,7 +255,7 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 		Log:           log,
 	}
 	if h.from != "" {
-		s.From = func(context.Context) (*snapshot.Checkpoint, string, error) { return load(env, h.from) }
+		s.From = func(ctx context.Context) (*snapshot.Checkpoint, string, error) { return load(ctx, env, h.from) }
 	}
 	for _, t := range p.graph.Tasks {
 		for _, op := range t.Operators {
@@ -269,15 +269,22 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 	return s
 }
 
-// load reads the checkpoint that a job is started from.
-func load(env environment, uri string) (*snapshot.Checkpoint, string, error) {
-	files, path, err := env.files.Resolve(uri)
+// load reads the checkpoint that a job is started from, and says which URI its
+// files are relative to.
+func load(ctx context.Context, env environment, uri string) (*snapshot.Checkpoint, string, error) {
+	files, at, err := env.files.Resolve(uri)
 	if err != nil {
 		return nil, "", err
 	}
-	cp, dir, err := snapshot.Load(files, path)
+	cp, dir, err := snapshot.Load(files, at)
 	if err != nil {
 		return nil, "", err
+	}
+	if err := snapshot.Verify(ctx, snapshot.Origin{Files: files, Dir: dir}, cp); err != nil {
+		return nil, "", fmt.Errorf("checkpoint %s: %w", uri, err)
+	}
+	if scheme, _, ok := strings.Cut(uri, "://"); ok {
+		dir = scheme + "://" + dir
 	}
 	return &cp, dir, nil
 }
