@@ -45,8 +45,8 @@ func wordCount(job *weir.Job) error {
 	}
 	local := weir.Operate(counts, "top of each", top)
 	all := weir.Operate(local, "top", top, weir.Parallelism(1))
-	words20 := weir.Map(all, "line", func(c count) string { return fmt.Sprintf("%s %d", c.Key, c.Value) }, weir.Parallelism(1))
-	weir.Print(words20, "print", weir.Parallelism(1))
+	lined := weir.Map(all, "line", func(c count) string { return fmt.Sprintf("%s %d", c.Key, c.Value) }, weir.Parallelism(1))
+	weir.Print(lined, "print", weir.Parallelism(1))
 	return nil
 }
 
@@ -97,18 +97,18 @@ const most = 20
 // among them from its last record on.
 func top(op *weir.Out[count]) weir.Handler[count] {
 	kept := state.NewSplit[count](op, "top")
-	var last count // of those kept, if they are as many as they can be
+	var best []count // what kept holds, ranked
 	return weir.Handler[count]{
 		Record: func(c count) error {
-			if last.Value > 0 && compare(c, last) > 0 {
+			if best == nil {
+				best = rank(nil, kept.All())
+			}
+			if len(best) == most && compare(c, best[most-1]) > 0 {
 				return nil
 			}
-			best := rank(append(slices.Collect(kept.All()), c))
+			best = enter(best, c)
 			kept.Clear()
 			kept.Append(best...)
-			if len(best) == most {
-				last = best[most-1]
-			}
 			return nil
 		},
 		End: func() error {
@@ -120,17 +120,25 @@ func top(op *weir.Out[count]) weir.Handler[count] {
 	}
 }
 
-// rank returns the most frequent words, each with its highest count: after a
-// change of parallelism an older one may be in the list, too.
-func rank(counts []count) []count {
-	slices.SortFunc(counts, compare)
-	best := counts[:0]
-	for _, c := range counts {
-		if len(best) < most && !slices.ContainsFunc(best, func(b count) bool { return b.Key == c.Key }) {
-			best = append(best, c)
-		}
+// rank enters all counts, as they are after a change of parallelism: in any
+// order, and with older counts of the same words.
+func rank(best []count, counts iter.Seq[count]) []count {
+	for c := range counts {
+		best = enter(best, c)
 	}
 	return best
+}
+
+// enter puts a count in its place, and takes out a lower one of the same word,
+// else the last if there are too many.
+func enter(best []count, c count) []count {
+	if old := slices.IndexFunc(best, func(b count) bool { return b.Key == c.Key }); old >= 0 {
+		c.Value = max(c.Value, best[old].Value)
+		best = slices.Delete(best, old, old+1)
+	}
+	at, _ := slices.BinarySearchFunc(best, c, compare)
+	best = slices.Insert(best, at, c)
+	return best[:min(most, len(best))]
 }
 
 // compare puts more frequent words first, and of equally frequent ones the
