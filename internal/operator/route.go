@@ -2,6 +2,7 @@ package operator
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/exchange"
@@ -164,11 +165,21 @@ func Hash[K, T any](key func(T) K, codec codec.Key[K]) Edge {
 			owner[g] = &p.open[keygroup.Subtask(g, len(p.open), r.MaxParallelism)]
 		}
 		var k K // one place for all keys: the codec wants an address
+		var hashes []uint64
+		var hashed record.Batch[T]
 		p.spread = func(b *record.Batch[T]) {
+			hashes = slices.Grow(hashes[:0], len(b.Values))[:len(b.Values)]
 			for i := range b.Values {
 				k = key(b.Values[i])
-				h := codec.Hash(&k)
-				to := owner[keygroup.Of(h, r.MaxParallelism)]
+				hashes[i] = codec.Hash(&k)
+			}
+			if len(p.open) == 1 {
+				hashed = record.Batch[T]{Values: b.Values, Times: b.Times, Hashes: hashes}
+				p.open[0].all(&hashed)
+				return
+			}
+			for i, h := range hashes {
+				to := owner[keygroup.Of(h, len(owner))]
 				to.batch.Hashes = append(to.batch.Hashes, h)
 				to.one(b, i)
 			}
