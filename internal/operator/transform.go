@@ -152,12 +152,15 @@ func Filter[T any](f func(T) bool) Body[T, T] {
 		values := b.Values[:len(in.Values)]
 		n := 0
 		for i := range in.Values {
-			if values[n] = in.Values[i]; f(in.Values[i]) {
-				n++
+			values[n] = in.Values[i] // stays there only if n goes on
+			kept := 0
+			if f(in.Values[i]) {
+				kept = 1 // no branch: nobody could foresee it
 			}
+			n += kept
 		}
-		clear(values[n:]) // the last ones may be records that were left out
 		b.Values = values[:n]
+		clear(values[n:min(n+1, len(values))])
 		return nil
 	}
 }
