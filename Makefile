@@ -1,11 +1,21 @@
-# Two targets matter: `make check` before a commit, `make test` for everything.
+# make check   before a commit: format, vet, lint, the fast tests
+# make test    everything, with the race detector; what CI runs
+# make soak    ten thousand lives of the simulation, and the black-box tests again and again
 
 GO ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: check test fmt vet
+.PHONY: check test soak fmt vet lint
 
-check: fmt vet
+check: fmt vet lint
 	$(GO) test -short ./...
+
+test: fmt vet
+	$(GO) test -race -timeout 14m ./...
+
+soak: vet
+	$(GO) test -run Simulat -seeds 10000 -timeout 60m .
+	$(GO) test -race -run Kill -count 5 -timeout 60m .
 
 fmt:
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted (run gofmt -w .):"; echo "$$out"; exit 1; fi
@@ -13,5 +23,5 @@ fmt:
 vet:
 	$(GO) vet ./...
 
-test: fmt vet
-	$(GO) test -race ./...
+lint:
+	$(GO) run $(STATICCHECK) ./...

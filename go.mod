@@ -3,9 +3,12 @@ module github.com/weirstream/weir
 go 1.26
 
 require (
-	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/goccy/go-yaml v1.19.2
+	github.com/twmb/murmur3 v1.2.2
+	github.com/zeebo/xxh3 v1.1.0
+)
+
+require (
 	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
-	github.com/twmb/murmur3 v1.2.2 // indirect
-	github.com/zeebo/xxh3 v1.1.0 // indirect
 	golang.org/x/sys v0.30.0 // indirect
 )

@@ -183,7 +183,7 @@ func (s *session) step(e Event) {
 				}
 			case Commit:
 				if !s.hand {
-					todo = append(todo, Committed{a.Checkpoint})
+					todo = append(todo, Committed(a))
 				}
 			}
 			s.out = append(s.out, show(a))

@@ -88,17 +88,17 @@ func (t typed[T, S]) Start(setting Setting) *Enumerator {
 }
 
 // run calls the user's Enumerate.
-func (t typed[T, S]) run(ctx context.Context, e *enumeration[S]) (err error, stack string) {
+func (t typed[T, S]) run(ctx context.Context, e *enumeration[S]) (stack string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err, stack = fmt.Errorf("panic: %v", r), string(debug.Stack())
+			stack, err = string(debug.Stack()), fmt.Errorf("panic: %v", r)
 		}
 	}()
 	if err := t.source.Enumerate(ctx, e); err != nil {
-		return err, ""
+		return "", err
 	}
 	e.Done()
-	return nil, ""
+	return "", nil
 }
 
 // Enumerator holds a source's splits that no subtask has yet. Its methods may be
@@ -199,7 +199,7 @@ func (e *Enumerator) Stop() {
 }
 
 // finish takes in that Enumerate has returned.
-func (e *Enumerator) finish(err error, stack string) {
+func (e *Enumerator) finish(stack string, err error) {
 	e.mu.Lock()
 	e.running = false
 	stopped := e.stopped

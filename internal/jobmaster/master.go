@@ -196,7 +196,7 @@ func (m *Master) turn() executor.Progress {
 func (m *Master) work(name string, f func() error, then func(err error, stack string)) {
 	m.busy++
 	m.Executor.Go(name, func() {
-		err, stack := guarded(f)
+		stack, err := guarded(f)
 		m.post(func() {
 			m.busy--
 			then(err, stack)
@@ -206,19 +206,23 @@ func (m *Master) work(name string, f func() error, then func(err error, stack st
 }
 
 // guarded turns a panic, of a connector say, into an error.
-func guarded(f func() error) (err error, stack string) {
+func guarded(f func() error) (stack string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err, stack = fmt.Errorf("panic: %v", r), string(debug.Stack())
+			stack, err = string(debug.Stack()), fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return f(), ""
+	return "", f()
 }
 
 // step takes an event to the job's life.
 func (m *Master) step(e Event) {
 	if b, ok := e.(Broke); ok && b.Attempt == m.life.Attempt() {
-		m.Log.Error("attempt failed", "attempt", b.Attempt, "where", cmp.Or(b.Where, "job"), "error", b.Err, "stack", b.Stack)
+		log := m.Log
+		if b.Stack != "" {
+			log = log.With("stack", b.Stack)
+		}
+		log.Error("attempt failed", "attempt", b.Attempt, "where", cmp.Or(b.Where, "job"), "error", b.Err)
 	}
 	for _, a := range m.life.Step(m.Executor.Now(), e) {
 		m.do(a)
@@ -356,6 +360,10 @@ func (m *Master) end(e End) {
 		o.Err = errors.Join(o.Err, err)
 		m.silence()
 		m.outcome = &o
-		m.Log.Info("the job has ended", "status", o.Status, "error", o.Err)
+		log := m.Log
+		if o.Err != nil {
+			log = log.With("error", o.Err)
+		}
+		log.Info("the job has ended", "status", o.Status)
 	})
 }
