@@ -55,12 +55,20 @@ func (Real) Go(_ string, work func()) { go work() }
 func (Real) Reach(string) error { return nil }
 
 // Loop implements Executor. It yields between steps, since Go would let a busy
-// loop run for 10 ms before another gets its turn.
+// loop run for 10 ms before another gets its turn. A step that ends its goroutine
+// (runtime.Goexit, as a test's FailNow does) doesn't end the loop.
 func (Real) Loop(_ string, step func() Progress) (wake func()) {
 	bell := make(chan struct{}, 1)
 	var rung atomic.Bool
-	go func() {
-		for {
+	var run func()
+	run = func() {
+		over := false
+		defer func() {
+			if !over {
+				go run()
+			}
+		}()
+		for !over {
 			rung.Store(false)
 			switch step() {
 			case Worked:
@@ -68,10 +76,11 @@ func (Real) Loop(_ string, step func() Progress) (wake func()) {
 			case Idle:
 				<-bell
 			case Closed:
-				return
+				over = true
 			}
 		}
-	}()
+	}
+	go run()
 	return func() {
 		if !rung.Swap(true) {
 			select {

@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 
 	"github.com/weirstream/weir/internal/executor"
 	"github.com/weirstream/weir/internal/graph"
@@ -124,6 +125,20 @@ func (c *Chain) Err() error { return c.err }
 
 // At returns the operator that is, or was last, at work.
 func (c *Chain) At() string { return c.at }
+
+// Caught is deferred around calls of user functions. If they haven't returned it
+// calls f with what their panic said, and the stack of where it came from. Ending
+// the goroutine (runtime.Goexit, as a test's FailNow does) counts as a panic.
+func Caught(returned *bool, f func(what any, stack string)) {
+	if *returned {
+		return
+	}
+	what := recover()
+	if what == nil {
+		what = "it ended its goroutine"
+	}
+	f(what, string(debug.Stack()))
+}
 
 // Enter notes that an operator is at work and returns who was; the caller puts
 // that back when it returns. A panic leaves the name of the innermost.

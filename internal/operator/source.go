@@ -249,12 +249,17 @@ func (f *fetcher[T, S]) turn() (r *reading[S], want, all, quit bool) {
 }
 
 func (f *fetcher[T, S]) step() (p executor.Progress) {
-	defer func() {
-		if r := recover(); r != nil {
-			f.failed, p = true, executor.Idle
-			f.Failed(fmt.Errorf("operator %q: read: panic: %v", f.source.c.Name, r), string(debug.Stack()))
-		}
-	}()
+	returned := false
+	defer Caught(&returned, func(what any, stack string) {
+		f.failed, p = true, executor.Idle
+		f.Failed(fmt.Errorf("operator %q: read: panic: %v", f.source.c.Name, what), stack)
+	})
+	p = f.work()
+	returned = true
+	return p
+}
+
+func (f *fetcher[T, S]) work() executor.Progress {
 	r, want, all, quit := f.turn()
 	switch {
 	case quit:
@@ -285,7 +290,7 @@ func (f *fetcher[T, S]) step() (p executor.Progress) {
 func (f *fetcher[T, S]) end() {
 	defer func() {
 		if r := recover(); r != nil {
-			f.source.c.Logger.Warn("close reader: panic", "operator", f.source.c.Name, "panic", r)
+			f.source.c.Logger.Warn("close reader: panic", "operator", f.source.c.Name, "panic", r, "stack", string(debug.Stack()))
 		}
 		f.mu.Lock()
 		f.over = true

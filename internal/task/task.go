@@ -154,14 +154,19 @@ func (s *Subtask) post(mail func()) {
 	})
 }
 
-// step is one turn of the loop.
+// step is one turn of the loop, whatever the user's functions do.
 func (s *Subtask) step() (p executor.Progress) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.fail(fmt.Errorf("operator %q: panic: %v", s.chain.At(), r), string(debug.Stack()))
-			p = executor.Worked
-		}
-	}()
+	returned := false
+	defer operator.Caught(&returned, func(what any, stack string) {
+		s.fail(fmt.Errorf("operator %q: panic: %v", s.chain.At(), what), stack)
+		p = executor.Worked
+	})
+	p = s.turn()
+	returned = true
+	return p
+}
+
+func (s *Subtask) turn() (p executor.Progress) {
 	for mail := s.plan.Inbox.Mail(); mail != nil; mail = s.plan.Inbox.Mail() {
 		mail()
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirstream/weir/connector"
@@ -27,12 +29,10 @@ var owner = map[string]string{
 }
 
 // strike makes a user whose function fails when it has been called some times.
-func strike(point string, calls int, fault func() error) user {
+func strike(point string, calls int64, fault func() error) user {
+	var called atomic.Int64
 	return user{fault: func(p string) error {
-		if p != point {
-			return nil
-		}
-		if calls--; calls != 0 {
+		if p != point || called.Add(1) != calls {
 			return nil
 		}
 		return fault()
@@ -45,7 +45,7 @@ func thisIsWhereItPanicked() error { panic("oh no") }
 // and the stack of where it came from, and leads to the end of all subtasks.
 func TestPanicIsReportedOnce(t *testing.T) {
 	for point, name := range owner {
-		for calls := 1; calls <= 2; calls++ {
+		for calls := int64(1); calls <= 2; calls++ {
 			x := newSimulated(uint64(calls))
 			m, _ := run(strike(point, calls, thisIsWhereItPanicked), x.random, Settings{Executor: x})
 			m.start()
@@ -63,6 +63,19 @@ func TestPanicIsReportedOnce(t *testing.T) {
 			if !named || !strings.Contains(f.Err.Error(), "oh no") || !strings.Contains(f.Stack, "thisIsWhereItPanicked") {
 				t.Errorf("%s: %v\n%s", point, f.Err, f.Stack)
 			}
+		}
+	}
+}
+
+// A user function that ends its goroutine, as FailNow of a test does, fails the
+// job; it doesn't hang.
+func TestGoexitFailsTheJob(t *testing.T) {
+	for _, point := range []string{"open source", "read", "construct", "record", "end", "write", "prepare"} {
+		u := strike(point, 1, func() error { runtime.Goexit(); return nil })
+		m, _ := run(u, rand.New(rand.NewPCG(1, 1)), Settings{Executor: executor.Real{}})
+		finish(t, m)
+		if m.err != nil || len(m.failures) != 1 || !strings.Contains(m.failures[0].Err.Error(), "ended its goroutine") {
+			t.Errorf("%s: %v %v", point, m.err, m.failures)
 		}
 	}
 }
