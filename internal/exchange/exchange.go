@@ -114,8 +114,11 @@ func (in *Inbox) Sender(lane, bound int, credit func()) Sender {
 func (in *Inbox) Post(mail func()) {
 	in.mu.Lock()
 	in.mail = append(in.mail, mail)
+	wake := in.wake
 	in.mu.Unlock()
-	in.Wake()
+	if wake != nil {
+		wake()
+	}
 }
 
 // Mail takes the oldest mail, nil if there is none.

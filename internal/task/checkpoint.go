@@ -108,7 +108,15 @@ func (s *Subtask) trigger(b record.Barrier, assigned uint64) {
 // abort gives up a checkpoint. A source says so in the stream, as somebody
 // downstream may be waiting for its barrier.
 func (s *Subtask) abort(n uint64) {
-	s.drop(func(checkpoint uint64) bool { return checkpoint == n })
+	s.pending = slices.DeleteFunc(s.pending, func(p *pending) bool {
+		if p.barrier.Checkpoint == n {
+			p.drop()
+		}
+		return p.barrier.Checkpoint == n
+	})
+	if cancel := s.writing[n]; cancel != nil {
+		cancel()
+	}
 	if s.source != nil {
 		s.act(s.align.Step(align.Cancelled{Checkpoint: n}))
 	} else {
@@ -118,26 +126,9 @@ func (s *Subtask) abort(n uint64) {
 
 // completed lets operators forget what was kept for checkpoints up to n.
 func (s *Subtask) completed(n uint64) {
-	s.drop(func(checkpoint uint64) bool { return checkpoint <= n })
 	for _, op := range s.operators {
 		if op != nil {
 			op.Completed(n)
-		}
-	}
-}
-
-// drop gives up the snapshots of checkpoints for which gone says so.
-func (s *Subtask) drop(gone func(checkpoint uint64) bool) {
-	s.pending = slices.DeleteFunc(s.pending, func(p *pending) bool {
-		if !gone(p.barrier.Checkpoint) {
-			return false
-		}
-		p.drop()
-		return true
-	})
-	for n, cancel := range s.writing {
-		if gone(n) {
-			cancel()
 		}
 	}
 }

@@ -181,6 +181,7 @@ func (s *Subtask) turn() (p executor.Progress) {
 	case closing:
 		if p = executor.Idle; len(s.writing) == 0 && (s.source == nil || s.source.Closed()) {
 			s.life, p = closed, executor.Closed
+			s.operators, s.source, s.routers, s.batch = nil, nil, nil, exchange.Element{} // it may be long until the next attempt
 			s.plan.Reports.Stopped()
 		}
 		return p

@@ -261,7 +261,7 @@ func (m *master) assign(r control.Request) {
 // tick does what happens from time to time: a checkpoint is given up or begun,
 // or the attempt crashes.
 func (m *master) tick(attempt graph.Attempt) {
-	pause := 10 * time.Millisecond
+	pause := time.Millisecond
 	if m.chaos != nil {
 		pause = time.Duration(m.chaos.IntN(1000)) * time.Millisecond
 	}
