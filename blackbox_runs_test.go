@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -479,4 +480,46 @@ func TestMostFrequentWordsArePrinted(t *testing.T) {
 	if got := p.start("-s", "latest", "-p", "2").exits(0).out.String(); got != want {
 		t.Errorf("after three kills: got\n%s, want\n%s", got, want)
 	}
+}
+
+func TestInputIsWhatIsBelowItsRootEvenBehindALink(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 300)
+	elsewhere := newPlace(t, 100).in
+	link := filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.Symlink(p.in, link), os.Symlink(elsewhere, p.in+"/link"), os.WriteFile(p.in+"/empty", nil, 0o666),
+		os.WriteFile(p.in+"/endless", []byte("no end"), 0o666), syscall.Mkfifo(p.in+"/pipe", 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	p.in, p.args[1] = link, link
+	p.start("-p", "2").exits(0)
+	p.mustBeWhole()
+}
+
+func TestRateIsThatOfAllReadersTogether(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 400)
+	began := time.Now()
+	p.start("-rate", "800", "-p", "3").exits(0)
+	if took := time.Since(began); took < 400*time.Millisecond { // 500, less what may come at once
+		t.Errorf("400 lines at 800 in a second took %v", took)
+	}
+	p.mustBeWhole()
+}
+
+func TestStateWithoutAnOperatorIsRefusedUnlessThatIsAllowed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 1000)
+	output := p.args
+	p.args = slices.Concat(output[:2], output[4:]) // it prints, by operators that a job with output lacks
+	job := p.start("-rate", "100")
+	job.until("a checkpoint", func() bool { return len(p.ids()) == 1 && len(p.complete(p.id())) > 0 })
+	job.kill()
+	from := p.chk(p.id(), last(p.complete(p.id())))
+	p.args = output
+	p.start("-s", from).exits(1).logs(`"top"`, from, "-n")
+	if finals := p.finals(); len(finals) > 0 {
+		t.Error("output of a job that couldn't start:", finals)
+	}
+	p.start("-s", from, "-n").exits(0).logs("WARN", "dropped")
 }

@@ -92,32 +92,35 @@ func (t *text) String() string {
 // start starts a program; it is killed when the test ends.
 func start(t *testing.T, program string, args ...string) *process {
 	t.Helper()
-	p := &process{T: t, cmd: exec.Command(program, args...), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
-	p.cmd.Env = append(os.Environ(), "WEIR_CONF_DIR=")
-	return p.start()
+	return startWith(t, "WEIR_CONF_DIR=", program, args...)
 }
 
-// startIn is start with a variable in the environment.
+// startWith is start with a variable in the environment.
 func startWith(t *testing.T, variable, program string, args ...string) *process {
 	t.Helper()
-	p := &process{T: t, cmd: exec.Command(program, args...), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
+	p := newProcess(t, program, args...)
 	p.cmd.Env = append(os.Environ(), "WEIR_CONF_DIR=", variable)
-	return p.start()
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.started()
+	return p
 }
 
-func (p *process) start() *process {
-	p.Helper()
-	if err := p.cmd.Start(); err != nil {
-		p.Fatal(err)
-	}
+// newProcess is a process to start.
+func newProcess(t *testing.T, program string, args ...string) *process {
+	p := &process{T: t, cmd: exec.Command(program, args...), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
+	return p
+}
+
+// started watches over the process from its start to its end.
+func (p *process) started() {
 	go func() {
 		p.cmd.Wait()
 		close(p.ended)
 	}()
 	p.Cleanup(p.kill)
-	return p
 }
 
 // kill is kill -9.
