@@ -77,11 +77,12 @@ type (
 		After   uint64
 	}
 	// Finish lets the subtasks close: the job has ended and everything is
-	// committed. Each answers Stopped.
+	// committed. Each answers Stopped, unless it has said so.
 	Finish struct {
 		Attempt graph.Attempt
 	}
-	// Stop tells a worker to end its subtasks at once. Each answers Stopped.
+	// Stop tells a worker to end its subtasks at once. Each answers Stopped, unless
+	// it has said so.
 	Stop struct {
 		Attempt graph.Attempt
 	}
@@ -113,7 +114,7 @@ type (
 		Subtask    graph.Subtask
 		Checkpoint uint64
 		Reason     string
-		NotReady   bool // the subtask is starting or stopping: no failure that counts
+		NotReady   bool // the subtask is starting or stopping, or waits for an Assign: no failure that counts
 	}
 	// Ended says that a subtask's input has ended and that it has emitted
 	// everything. It stays and answers barriers until Finish. It is repeated
@@ -122,7 +123,7 @@ type (
 		Attempt graph.Attempt
 		Subtask graph.Subtask
 	}
-	// Failed says that a subtask has failed and closed itself.
+	// Failed says that a subtask has failed and closes itself; Stopped follows.
 	Failed struct {
 		Attempt graph.Attempt
 		Subtask graph.Subtask

@@ -345,8 +345,8 @@ func (s *Subtask) fit(n int, took time.Duration) {
 	switch {
 	case took > 2*sliceTime && s.slice > 1:
 		s.slice /= 2
-	case took < sliceTime/2 && n == s.slice && s.slice < s.plan.SliceMax:
-		s.slice *= 2
+	case took < sliceTime/2 && n == s.slice:
+		s.slice = min(2*s.slice, s.plan.SliceMax)
 	}
 }
 
@@ -369,18 +369,18 @@ func (s *Subtask) forward(e exchange.Element) {
 	}
 }
 
-// fail closes the subtask because of an error.
+// fail closes the subtask because of an error, which is reported first: closing
+// may take long. Once the subtask has been stopped an error is no failure.
 func (s *Subtask) fail(err error, stack string) {
-	if s.life >= closing {
+	switch {
+	case s.life >= closing:
 		return
-	}
-	stopped := s.ctx.Err() != nil // what user functions say then is no failure
-	s.close()
-	if !stopped {
+	case s.ctx.Err() == nil:
 		s.plan.Reports.Failed(err, stack)
-	} else if stack != "" {
+	case stack != "":
 		s.plan.Logger.Warn("panic while stopping", "error", err, "stack", stack)
 	}
+	s.close()
 }
 
 // close ends everything that runs for the subtask; Stopped follows when it has ended.
