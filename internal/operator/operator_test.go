@@ -223,7 +223,7 @@ func TestEndRunsOnceInTheLifeOfAJob(t *testing.T) {
 	for range 3 {
 		c := newContext()
 		c.Restored = saved
-		op := start(t, c, &Transform[int, int]{Last: func() error { ends++; return nil }}, NewOutput[int](c, nil))
+		op := start(t, c, &Transform[int, int]{Body: Map(same), Last: func() error { ends++; return nil }}, NewOutput[int](c, nil))
 		op.End()
 		op.End()
 		s := write(t, op)
@@ -234,12 +234,14 @@ func TestEndRunsOnceInTheLifeOfAJob(t *testing.T) {
 	}
 }
 
+func same(n int) int { return n }
+
 // An operator that can't load its state is closed like any other.
 func TestOperatorThatCannotStartIsHandedOutToBeClosed(t *testing.T) {
 	c := newContext()
 	c.Restored = &snapshot.State{Lists: []snapshot.List{{Name: "gone"}}}
 	closed := false
-	op, err := (&Transform[int, int]{Quit: func() error { closed = true; return nil }}).Start(c, NewOutput[int](c, nil))
+	op, err := (&Transform[int, int]{Body: Map(same), Quit: func() error { closed = true; return nil }}).Start(c, NewOutput[int](c, nil))
 	if !errors.Is(err, state.ErrUndeclared) {
 		t.Fatal(err)
 	}

@@ -102,11 +102,12 @@ func (p *port[T]) all(b *record.Batch[T]) {
 
 // one appends record i of b.
 func (p *port[T]) one(b *record.Batch[T], i int) {
-	p.batch.Values = append(p.batch.Values, b.Values[i])
+	to := p.batch
+	to.Values = append(to.Values, b.Values[i])
 	if len(b.Times) > 0 {
-		p.batch.Times = append(p.batch.Times, b.Times[i])
+		to.Times = append(to.Times, b.Times[i])
 	}
-	if len(p.batch.Values) >= BatchSize {
+	if len(to.Values) >= BatchSize {
 		p.send()
 	}
 }

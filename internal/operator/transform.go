@@ -28,10 +28,16 @@ type Transform[I, O any] struct {
 	ended bool
 }
 
+// ErrNoBody says that an operator has nothing to do with its records.
+var ErrNoBody = errors.New("its handler has no function Record")
+
 // Start puts the operator into its subtask: it restores its lists.
 func (t *Transform[I, O]) Start(c *Context, out *Output[O]) (Operator, error) {
 	t.c, t.out = c, out
 	t.ended = c.Restored != nil && c.Restored.Ended
+	if t.Body == nil {
+		return t, ErrNoBody
+	}
 	return t, restoreLists(c, &t.Lists)
 }
 
