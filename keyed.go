@@ -80,7 +80,9 @@ func keyed[K comparable, I, O any](in KeyedStream[K, I], verb, uid string, opts 
 func Process[K comparable, I, O any](in KeyedStream[K, I], uid string, construct func(op *Op[K, O]) Handler[I], opts ...Option) Stream[O] {
 	return keyed(in, "process", uid, opts, func(op *Op[K, O], t *operator.Transform[I, O]) {
 		h := construct(op)
-		t.Last, t.Quit = h.End, h.Close
+		if t.Last, t.Quit = h.End, h.Close; h.Record == nil {
+			return
+		}
 		t.Body = func(b *record.Batch[I], out *operator.Output[O]) error {
 			for i := range b.Values {
 				if len(b.Times) > 0 {

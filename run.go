@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/filesystem"
@@ -328,6 +329,24 @@ func (r *Running) Cancel(ctx context.Context) error {
 func (r *Running) Wait() error {
 	<-r.master.Done()
 	return r.err()
+}
+
+// A Failure is an error, or a panic, for which an attempt to run the job has
+// failed, or one more thing that went wrong in an attempt that had.
+type Failure struct {
+	Attempt int // from 1
+	At      time.Time
+	Where   string // what failed: a task and its subtask, or a part of the engine
+	Err     error
+	Stack   string // of a panic; else empty
+}
+
+// Failures are the last failures of the job in this process, oldest first.
+func (r *Running) Failures() (all []Failure) {
+	for _, f := range r.master.View().Failures {
+		all = append(all, Failure{int(f.Attempt), f.At, f.Where, f.Err, f.Stack})
+	}
+	return all
 }
 
 // over reports whether the job has ended.

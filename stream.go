@@ -109,7 +109,9 @@ func Operate[I, O any](in Stream[I], uid string, construct func(op *Out[O]) Hand
 	return transform(in, "operate", uid, opts, func(out *operator.Output[O]) *operator.Transform[I, O] {
 		t := &operator.Transform[I, O]{}
 		h := construct(&Out[O]{out: out, lists: &t.Lists})
-		t.Body, t.Last, t.Quit = operator.Handle[I, O](h.Record), h.End, h.Close
+		if t.Last, t.Quit = h.End, h.Close; h.Record != nil {
+			t.Body = operator.Handle[I, O](h.Record)
+		}
 		return t
 	})
 }

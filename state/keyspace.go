@@ -14,7 +14,17 @@ import (
 
 // ErrUndeclared says that a snapshot holds a state that the operator doesn't
 // declare.
-var ErrUndeclared = errors.New("the operator doesn't declare it (-allowNonRestoredState drops it)")
+var ErrUndeclared error = mistake{errors.New("the operator doesn't declare it (-allowNonRestoredState drops it)")}
+
+// ErrMistake says that the operator itself is to blame: it declares its state
+// wrongly, or other than it is stored. To try again is of no use.
+var ErrMistake = errors.New("mistake in the declaration of state")
+
+// mistake is an error that is ErrMistake and doesn't say so.
+type mistake struct{ error }
+
+func (m mistake) Unwrap() error      { return m.error }
+func (mistake) Is(target error) bool { return target == ErrMistake }
 
 // A Keyspace is all keyed state of one operator in one subtask. The operator's
 // constructor declares states on it; then it is sealed and, perhaps, restored.
@@ -89,7 +99,7 @@ func declarable(name string, twice, sealed bool, err error) error {
 		err = errors.New("declared twice")
 	}
 	if err != nil {
-		return fmt.Errorf("state %q: %w", name, err)
+		return mistake{fmt.Errorf("state %q: %w", name, err)}
 	}
 	return nil
 }

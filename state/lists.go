@@ -109,7 +109,7 @@ func (s *Split[T]) freeze(name string) FrozenList {
 
 func (s *Split[T]) restore(schema codec.Schema, items [][]byte) error {
 	if schema != s.codec.Schema() {
-		return fmt.Errorf("stored as %s, declared as %s", describe(schema), describe(s.codec.Schema()))
+		return mistake{fmt.Errorf("stored as %s, declared as %s", describe(schema), describe(s.codec.Schema()))}
 	}
 	for i, item := range items {
 		var v T

@@ -28,13 +28,13 @@ func (ks *Keyspace[K]) Restore(ctx context.Context, from []Handle, at Origin, al
 func (ks *Keyspace[K]) match(from []Handle, allowDropped bool) (dropped []string, err error) {
 	for _, h := range from {
 		if h.Key != ks.codec.Schema() {
-			return nil, fmt.Errorf("keys: stored as %s, declared as %s", describe(h.Key), describe(ks.codec.Schema()))
+			return nil, mistake{fmt.Errorf("keys: stored as %s, declared as %s", describe(h.Key), describe(ks.codec.Schema()))}
 		}
 		for _, stored := range h.States {
 			c := ks.column(stored.Name)
 			switch {
 			case c != nil && c.Declared != stored:
-				return nil, fmt.Errorf("state %q: stored as %s, declared as %s", stored.Name, stored, c.Declared)
+				return nil, mistake{fmt.Errorf("state %q: stored as %s, declared as %s", stored.Name, stored, c.Declared)}
 			case c == nil && !allowDropped:
 				return nil, fmt.Errorf("state %q: %w", stored.Name, ErrUndeclared)
 			case c == nil && !slices.Contains(dropped, stored.Name):

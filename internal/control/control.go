@@ -129,6 +129,7 @@ type (
 		Subtask graph.Subtask
 		Err     error
 		Stack   string // of a panic
+		Final   bool   // no other attempt would do better
 	}
 	// Stopped says that a subtask is closed: nothing of it runs any more.
 	Stopped struct {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/filesystem"
 	"github.com/weirstream/weir/internal/checkpoint"
 	"github.com/weirstream/weir/internal/commit"
@@ -85,13 +86,13 @@ func (m *Master) load(r *run, retry time.Duration) {
 	m.work("load", func() (err error) {
 		p, final, err = m.find(r.ctx)
 		return err
-	}, func(err error, stack string) {
+	}, func(err error) {
 		switch {
 		case r.ctx.Err() != nil:
 		case err == nil:
 			m.loaded(r, p)
-		case final || stack != "" || retry > lastRetry:
-			m.broke(r.attempt, "restore", err, stack, final)
+		case final || errors.As(err, new(panicked)) || retry > lastRetry:
+			m.broke(r.attempt, "restore", err, "", final)
 		default:
 			m.Log.Warn("reading the checkpoint to start from is tried again", "after", retry, "error", err)
 			m.alarm(retry, func() {
@@ -116,10 +117,32 @@ func (m *Master) find(ctx context.Context) (p point, final bool, err error) {
 		return p, lost, err
 	}
 	p.Assignment, err = snapshot.Assign(p.from, m.Graph, m.AllowNonRestored)
+	if err == nil && p.from != nil {
+		err = m.readable(p.from)
+	}
 	if err != nil {
 		return p, true, fmt.Errorf("restore checkpoint %d in %q: %w", p.from.Number, p.dir, err)
 	}
 	return p, false, nil
+}
+
+// readable checks that splits and committables are stored as they are now.
+func (m *Master) readable(cp *snapshot.Checkpoint) error {
+	var errs []error
+	check := func(op snapshot.Operator, what string, stored, now codec.Schema) {
+		if stored != now && stored != (codec.Schema{}) {
+			errs = append(errs, fmt.Errorf("operator with uid %q: %s are stored as %v, and now are %v", op.UID, what, stored, now))
+		}
+	}
+	for _, op := range cp.Operators {
+		if source := m.Sources[op.ID]; source != nil {
+			check(op, "splits", op.Schemas.Split, source.Schema())
+		}
+		if sink := m.Sinks[op.ID]; sink != nil {
+			check(op, "committables", op.Schemas.Committable, sink.Schema())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (m *Master) loaded(r *run, p point) {
@@ -156,28 +179,47 @@ func (m *Master) open(r *run) {
 				if sink == nil {
 					continue
 				}
-				c, err := sink.Open(r.ctx, commitment{m.JobID, r.name, r.start, m.Log})
-				if err != nil {
-					return fmt.Errorf("sink %q: %w", op.Name, err)
+				if err := r.openCommitter(op, sink, commitment{m.JobID, r.name, r.start, m.Log}); err != nil {
+					return err
 				}
-				r.committers = append(r.committers, committer{op, c})
 			}
 		}
 		for _, c := range r.committers {
-			if err := c.Recover(r.ctx, r.start.Pending[c.operator.ID]); err != nil {
-				return fmt.Errorf("sink %q: %w", c.operator.Name, err)
+			if err := c.do(func() error { return c.Recover(r.ctx, r.start.Pending[c.operator.ID]) }); err != nil {
+				return err
 			}
 		}
 		return m.Executor.Reach("recovered")
-	}, func(err error, stack string) {
+	}, func(err error) {
 		switch {
 		case r.ctx.Err() != nil:
 		case err != nil:
-			m.broke(r.attempt, "commit", err, stack, errors.Is(err, filesystem.ErrLocked))
+			m.broke(r.attempt, "commit", err, "", errors.Is(err, filesystem.ErrLocked))
 		default:
 			m.step(Opened{r.attempt})
 		}
 	})
+}
+
+func (r *run) openCommitter(op graph.Operator, sink commit.Sink, situation commitment) error {
+	c := committer{operator: op}
+	err := c.do(func() (err error) {
+		c.Committer, err = sink.Open(r.ctx, situation)
+		return err
+	})
+	if err == nil {
+		r.committers = append(r.committers, c)
+	}
+	return err
+}
+
+// do has a committer do something; its error says whose it is. A panic of one
+// committer is no reason to pass over the next.
+func (c committer) do(f func() error) error {
+	if err := guarded(f); err != nil {
+		return fmt.Errorf("sink %q: %w", called(c.operator), err)
+	}
+	return nil
 }
 
 // commitment implements connector.Commitment.
@@ -238,7 +280,8 @@ func (m *Master) enumerate(r *run, t graph.Task, source enumerate.Source) {
 			})
 		},
 		Failed: func(err error, stack string) {
-			m.post(func() { m.broke(r.attempt, t.Name, fmt.Errorf("enumerate: %w", err), stack, false) })
+			err = fmt.Errorf("operator %q: enumerate: %w", called(t.Operators[0]), err)
+			m.post(func() { m.broke(r.attempt, t.Name, err, stack, false) })
 		},
 		Stopped: func() {
 			m.post(func() {
@@ -310,10 +353,10 @@ func (m *Master) settle() {
 		m.run.committers = nil
 		m.work("close", func() (err error) {
 			for _, c := range open {
-				err = errors.Join(err, c.Close())
+				err = errors.Join(err, c.do(c.Close))
 			}
 			return err
-		}, func(err error, _ string) {
+		}, func(err error) {
 			if err != nil {
 				m.Log.Warn("a committer didn't close well", "attempt", m.run.attempt, "error", err)
 			}

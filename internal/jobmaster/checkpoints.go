@@ -69,10 +69,10 @@ func (m *Master) carryOut(a checkpoint.Action) {
 }
 
 // inTurn is work on the files of one checkpoint: of two, the second waits.
-func (m *Master) inTurn(n uint64, name string, f func() error, then func(error, string)) {
+func (m *Master) inTurn(n uint64, name string, f func() error, then func(error)) {
 	m.turns[n] = append(m.turns[n], func() {
-		m.work(name, f, func(err error, stack string) {
-			then(err, stack)
+		m.work(name, f, func(err error) {
+			then(err)
 			if m.turns[n] = m.turns[n][1:]; len(m.turns[n]) > 0 {
 				m.turns[n][0]()
 				return
@@ -86,7 +86,7 @@ func (m *Master) inTurn(n uint64, name string, f func() error, then func(error, 
 }
 
 // leftover notes that files couldn't be deleted.
-func (m *Master) leftover(err error, _ string) {
+func (m *Master) leftover(err error) {
 	if err != nil {
 		m.Log.Warn("files of a checkpoint are left", "error", err)
 	}
@@ -99,7 +99,7 @@ func (m *Master) failed(n uint64, err error) {
 
 // enumerated makes room for a checkpoint, and then takes the enumerators' parts.
 func (m *Master) enumerated(r *run, n uint64) {
-	m.inTurn(n, "begin", func() error { return m.Storage.Begin(n) }, func(err error, _ string) {
+	m.inTurn(n, "begin", func() error { return m.Storage.Begin(n) }, func(err error) {
 		switch {
 		case r.ctx.Err() != nil:
 			return
@@ -150,7 +150,7 @@ func (m *Master) store(r *run, a checkpoint.Store) {
 			return fmt.Errorf("%w: %w", snapshot.ErrUnknown, err)
 		}
 		return nil
-	}, func(err error, _ string) {
+	}, func(err error) {
 		if err != nil {
 			delete(r.due, cp.Number)
 			m.failed(cp.Number, err)
@@ -205,19 +205,17 @@ func (m *Master) commit(r *run, n uint64) {
 			return err
 		}
 		for _, c := range r.committers {
-			if e := c.Commit(r.ctx, due[c.operator.ID]); e != nil {
-				err = errors.Join(err, fmt.Errorf("sink %q: %w", c.operator.Name, e))
-			}
+			err = errors.Join(err, c.do(func() error { return c.Commit(r.ctx, due[c.operator.ID]) }))
 		}
 		if err != nil {
 			return err
 		}
 		return m.Executor.Reach("committed")
-	}, func(err error, stack string) {
+	}, func(err error) {
 		switch {
 		case r.ctx.Err() != nil:
 		case err != nil:
-			m.broke(r.attempt, "commit", fmt.Errorf("checkpoint %d: %w", n, err), stack, false)
+			m.broke(r.attempt, "commit", fmt.Errorf("checkpoint %d: %w", n, err), "", false)
 		default:
 			m.coordinate(checkpoint.Committed{Checkpoint: n})
 		}

@@ -193,26 +193,37 @@ func (m *Master) turn() executor.Progress {
 
 // work runs f beside the loop, and then, on the loop, tells then how it went.
 // Close waits for it.
-func (m *Master) work(name string, f func() error, then func(err error, stack string)) {
+func (m *Master) work(name string, f func() error, then func(error)) {
 	m.busy++
 	m.Executor.Go(name, func() {
-		stack, err := guarded(f)
-		m.post(func() {
-			m.busy--
-			then(err, stack)
-			m.settle()
-		})
+		err := errors.New("it ended its goroutine") // runtime.Goexit, as a test's FailNow does
+		defer func() {
+			m.post(func() {
+				m.busy--
+				then(err)
+				m.settle()
+			})
+		}()
+		err = guarded(f)
 	})
 }
 
-// guarded turns a panic, of a connector say, into an error.
-func guarded(f func() error) (stack string, err error) {
+// panicked is a panic, of a connector say, as an error.
+type panicked struct {
+	what  any
+	stack string
+}
+
+func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.what) }
+
+// guarded turns a panic into an error.
+func guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			stack, err = string(debug.Stack()), fmt.Errorf("panic: %v", r)
+			err = panicked{r, string(debug.Stack())}
 		}
 	}()
-	return "", f()
+	return f()
 }
 
 // step takes an event to the job's life.
@@ -231,6 +242,10 @@ func (m *Master) step(e Event) {
 
 // broke says that something of an attempt has failed.
 func (m *Master) broke(a graph.Attempt, where string, err error, stack string, final bool) {
+	var p panicked
+	if errors.As(err, &p) {
+		stack = p.stack
+	}
 	m.step(Broke{Failure{Attempt: a, At: m.Executor.Now(), Where: where, Err: err, Stack: stack}, final})
 }
 
@@ -317,7 +332,7 @@ func (m *Master) take(r control.Report) {
 		if e := m.executions.Find(r.Subtask); e != nil {
 			_ = e.Fail(r.Err)
 		}
-		m.broke(r.Attempt, m.title(r.Subtask), r.Err, r.Stack, false)
+		m.broke(r.Attempt, m.title(r.Subtask), r.Err, r.Stack, r.Final)
 	case control.Stopped:
 		if status, _ := m.life.Status(); status != Finishing {
 			m.move(r.Subtask, graph.Canceled)
@@ -325,6 +340,9 @@ func (m *Master) take(r control.Report) {
 		m.step(Stopped{r.Attempt, r.Subtask})
 	}
 }
+
+// called is how the user knows an operator.
+func called(op graph.Operator) string { return cmp.Or(op.UID, op.Name) }
 
 // title names a subtask for people.
 func (m *Master) title(s graph.Subtask) string {
@@ -356,7 +374,7 @@ func (m *Master) end(e End) {
 			}
 		}
 		return nil
-	}, func(err error, _ string) {
+	}, func(err error) {
 		o.Err = errors.Join(o.Err, err)
 		m.silence()
 		m.outcome = &o

@@ -270,7 +270,7 @@ func TestPanicOfACommitterIsAFailure(t *testing.T) {
 	b.start()
 	b.until(b.over)
 	f := b.master.View().Failures
-	if len(f) != 1 || f[0].Err.Error() != "panic: oh" || !strings.Contains(f[0].Stack, "model_test.go") {
+	if len(f) != 1 || f[0].Err.Error() != `sink "out": panic: oh` || !strings.Contains(f[0].Stack, "model_test.go") {
 		t.Errorf("%+v", f)
 	}
 	b.checkAll()

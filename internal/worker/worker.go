@@ -4,6 +4,7 @@ package worker
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -247,7 +248,8 @@ func (r reports) Ended() {
 }
 
 func (r reports) Failed(err error, stack string) {
-	r.send(control.Failed{Attempt: r.attempt, Subtask: r.subtask, Err: err, Stack: stack})
+	final := errors.Is(err, state.ErrMistake) || errors.Is(err, operator.ErrNoBody)
+	r.send(control.Failed{Attempt: r.attempt, Subtask: r.subtask, Err: err, Stack: stack, Final: final})
 }
 
 func (r reports) Stopped() {
