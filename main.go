@@ -44,6 +44,7 @@ type options struct {
 	parallelism int
 	assignments assignments
 	config      string
+	info, json  bool
 }
 
 // assignments collects repeated -D flags.
@@ -76,6 +77,10 @@ func (o *options) flags() []engineFlag {
 			func(fs *flag.FlagSet, name, usage string) { fs.Var(&o.assignments, name, usage) }, nil},
 		{[]string{"config"}, "FILE", "configuration file; without it $WEIR_CONF_DIR/config.yaml, if there is one",
 			func(fs *flag.FlagSet, name, usage string) { fs.StringVar(&o.config, name, "", usage) }, nil},
+		{[]string{"info"}, "", "print the operators of the job and the tasks that they are chained into, and end: nothing is started",
+			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.info, name, false, usage) }, nil},
+		{[]string{"json", "infoJSON"}, "", "with -info: print JSON",
+			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.json, name, false, usage) }, nil},
 	}
 }
 
@@ -103,16 +108,19 @@ func (o *options) register(fs *flag.FlagSet) (added []engineFlag, err error) {
 func program(build func(*Job) error, file string) int {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	env := production(log)
-	job, again, err := fromCommandLine(build, flag.CommandLine, os.Args[1:])
+	var o options
+	job, again, err := o.fromCommandLine(build, flag.CommandLine, os.Args[1:])
 	if err == nil {
 		err = job.checkPlaces(env.files)
 	}
-	if errors.Is(err, flag.ErrHelp) {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
 		return 0
-	}
-	if err != nil {
+	case err != nil:
 		fmt.Fprintln(os.Stderr, indent(err))
 		return 2
+	case o.info:
+		return report(o.print(job, log))
 	}
 	ctx := untilSignal(log)
 	run, err := job.start(ctx, env)
@@ -132,6 +140,15 @@ func program(build func(*Job) error, file string) int {
 		return dieBy(syscall.Signal(by))
 	}
 	return report(err)
+}
+
+// print shows a job without starting it.
+func (o *options) print(job *plan, log *slog.Logger) error {
+	job.note(log)
+	if o.json {
+		return job.info().printJSON(os.Stdout)
+	}
+	return job.info().printText(os.Stdout)
 }
 
 // An interruption is a signal that asks the program to end.
@@ -183,11 +200,10 @@ func indent(err error) string {
 // fromCommandLine parses arguments, reads the configuration and builds the job,
 // and reports all mistakes in any of these together. It also returns the arguments
 // with which the job is resumed.
-func fromCommandLine(build func(*Job) error, fs *flag.FlagSet, args []string) (job *plan, again string, err error) {
+func (o *options) fromCommandLine(build func(*Job) error, fs *flag.FlagSet, args []string) (job *plan, again string, err error) {
 	if fs.Parsed() {
 		return nil, "", errors.New("the program has parsed its flags before weir.Main, which then can't add the engine's: declare flags, don't call flag.Parse, and read their values in the function that builds the job")
 	}
-	var o options
 	added, taken := o.register(fs)
 	wrong := parse(fs, args)
 	if errors.Is(wrong, flag.ErrHelp) {
@@ -200,6 +216,9 @@ func fromCommandLine(build func(*Job) error, fs *flag.FlagSet, args []string) (j
 			settings.Set(set.key, set.value, "-"+f.Name)
 		}
 	})
+	if o.json && !o.info {
+		wrong = errors.Join(wrong, errors.New("-json says how -info prints: give both"))
+	}
 	job, err = prepare(build, config.File(o.config), settings)
 	if err = errors.Join(taken, wrong, err); err != nil {
 		return nil, "", err

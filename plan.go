@@ -3,6 +3,7 @@ package weir
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -57,6 +58,13 @@ func prepare(build func(*Job) error, file, commandLine config.Layer) (*plan, err
 		return nil, err
 	}
 	return p, nil
+}
+
+// note says what was noticed while the job was prepared.
+func (p *plan) note(log *slog.Logger) {
+	for _, note := range p.notes {
+		log.Warn(note)
+	}
 }
 
 // layer returns the job's own settings.

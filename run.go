@@ -204,9 +204,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		return nil, err
 	}
 	log := env.log.With("job", p.name)
-	for _, note := range p.notes {
-		log.Warn(note)
-	}
+	p.note(log)
 	log.Info("starting the job", "id", h.id, "guarantee", p.guarantee())
 	if h.files == nil && config.Get(p.config, config.CheckpointInterval) > 0 {
 		log.Warn("checkpoints are kept in memory and lost with the process: set " + config.CheckpointDir.Key())
