@@ -21,7 +21,7 @@ var floors = [][]string{
 	{"codec", "keygroup", "filesystem", "internal/config", "internal/executor", "internal/graph"},
 	{"record", "state", "state/table", "filesystem/filesystemtest"},
 	{"connector", "state/heap", "state/statetest", "internal/exchange", "internal/align", "internal/snapshot"},
-	{"connector/file", "internal/operator", "internal/enumerate", "internal/commit", "internal/run", "internal/checkpoint", "internal/control"},
+	{"connector/file", "connector/datagen", "internal/operator", "internal/enumerate", "internal/commit", "internal/run", "internal/checkpoint", "internal/control"},
 	{"internal/task", "internal/jobmaster"},
 	{"internal/worker"},
 	{"."},

@@ -77,7 +77,7 @@ func (s Source) Open(_ context.Context, r connector.Reading) (connector.Reader[s
 	}
 	lines := newReader(files, s.LineBytes)
 	if s.Rate > 0 {
-		return &paced{reader: lines, rate: float64(s.Rate) / float64(r.Parallelism())}, nil
+		return &paced{lines, connector.NewPace(float64(s.Rate) / float64(r.Parallelism()))}, nil
 	}
 	return lines, nil
 }
