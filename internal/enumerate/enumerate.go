@@ -72,7 +72,8 @@ func (t typed[T, S]) Schema() codec.Schema { return t.codec.Schema() }
 
 // Start implements Source.
 func (t typed[T, S]) Start(setting Setting) *Enumerator {
-	e := &Enumerator{setting: setting, readers: make([]reader, setting.Parallelism)}
+	bounded, ok := t.source.(connector.Bounded)
+	e := &Enumerator{setting: setting, endless: !ok || !bounded.Bounded(), readers: make([]reader, setting.Parallelism)}
 	ctx, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel
 	if r := setting.Restored; r != nil {
@@ -106,6 +107,7 @@ func (t typed[T, S]) run(ctx context.Context, e *enumeration[S]) (stack string, 
 type Enumerator struct {
 	setting Setting
 	cancel  context.CancelFunc
+	endless bool // a reader keeps each split for ever, and so gets no more than its share
 
 	mu       sync.Mutex // guards all below
 	running  bool
@@ -123,6 +125,7 @@ type Enumerator struct {
 type reader struct {
 	answered uint64
 	answer   Answer // to that one
+	splits   int    // handed out to it
 }
 
 // Request takes a subtask's request for a split. If it can be answered at once
@@ -147,12 +150,10 @@ func (e *Enumerator) Request(subtask int, n uint64) (a Answer, ok bool) {
 func (e *Enumerator) Due() (due []Answer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(e.parked) > 0 {
-		a, ok := e.next(e.parked[0])
-		if !ok {
-			break
+	for _, subtask := range slices.Clone(e.parked) {
+		if a, ok := e.next(subtask); ok {
+			due = append(due, a)
 		}
-		due = append(due, a)
 	}
 	return due
 }
@@ -162,8 +163,9 @@ func (e *Enumerator) next(subtask int) (Answer, bool) {
 	r := &e.readers[subtask]
 	a := Answer{Subtask: subtask, Request: r.answered + 1, After: e.last}
 	switch {
-	case len(e.found) > 0:
+	case len(e.found) > 0 && (!e.endless || r.splits < e.share()):
 		a.Splits, e.found = e.found[:1:1], e.found[1:]
+		r.splits++
 	case e.done:
 		a.NoMore = true
 	default:
@@ -172,6 +174,16 @@ func (e *Enumerator) next(subtask int) (Answer, bool) {
 	r.answered, r.answer = a.Request, a
 	e.parked = slices.DeleteFunc(e.parked, func(s int) bool { return s == subtask })
 	return a, true
+}
+
+// share is how many of the splits that were found in this attempt one reader may
+// have, so that each gets as many as any other, or one less.
+func (e *Enumerator) share() int {
+	all := len(e.found)
+	for _, r := range e.readers {
+		all += r.splits
+	}
+	return (all + len(e.readers) - 1) / len(e.readers)
 }
 
 // Snapshot takes the enumerator's part of a checkpoint. Answered says how many

@@ -38,6 +38,13 @@ func (source) Open(context.Context, connector.Reading) (connector.Reader[int, ui
 	return nil, errors.New("not used")
 }
 
+func (source) Bounded() bool { return true }
+
+// endless is a source whose splits never end.
+type endless struct{ source }
+
+func (endless) Bounded() bool { return false }
+
 // inline runs work at once.
 type inline struct{ executor.Executor }
 
@@ -85,6 +92,44 @@ func TestSplitsAreHandedOutInTheOrderFound(t *testing.T) {
 	}
 	if got := show(e.Request(1, 1)); got != "no more for 1.1" {
 		t.Error(got)
+	}
+}
+
+// Who asks first doesn't get what others would have to keep reading for ever.
+func TestSplitsThatNeverEndAreSharedEvenly(t *testing.T) {
+	more := make(chan struct{})
+	s := endless{func(_ context.Context, e connector.Enumeration[uint64]) error {
+		e.Assign(1, 2, 3, 4, 5)
+		e.Save(nil)
+		<-more
+		e.Assign(6, 7)
+		return nil
+	}}
+	changed := make(chan struct{}, 2)
+	e := New(s, number{}).Start(Setting{
+		Executor: executor.Real{}, Parallelism: 3, Log: slog.New(slog.DiscardHandler), Changed: func() { changed <- struct{}{} },
+	})
+	<-changed
+	for i, want := range []string{"[1] for 0.1 after 0", "[2] for 0.2 after 0", "waits"} {
+		if got := show(e.Request(0, uint64(i+1))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := show(e.Request(1, 1)); got != "[3] for 1.1 after 0" {
+		t.Error(got)
+	}
+	close(more)
+	<-changed
+	if due := e.Due(); len(due) != 1 || show(due[0], true) != "[4] for 0.3 after 0" {
+		t.Errorf("due: %v", due)
+	}
+	if got := show(e.Request(0, 4)); got != "no more for 0.4" {
+		t.Error(got)
+	}
+	for i, want := range []string{"[5] for 2.1 after 0", "[6] for 2.2 after 0", "[7] for 2.3 after 0", "no more for 2.4"} {
+		if got := show(e.Request(2, uint64(i+1))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 

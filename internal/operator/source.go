@@ -239,7 +239,7 @@ func (f *fetcher[T, S]) close() error {
 func (f *fetcher[T, S]) turn() (r *reading[S], want, all, quit bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.queued) < 2 && !f.wanting && !f.noMore { // one ahead, so that small splits don't wait
+	if (f.inTurn || len(f.queued) < 2) && !f.wanting && !f.noMore { // one ahead, so that small splits don't wait
 		f.wanting, want = true, true
 	}
 	if len(f.queued) > 0 {
