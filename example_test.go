@@ -121,6 +121,22 @@ func ExampleReduce() {
 	// {east {east 12}}
 }
 
+func ExampleFold() {
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		words := weir.FromSlice(job, "words", []string{"ant", "bee", "asp"})
+		byLetter := weir.KeyBy(words, func(w string) byte { return w[0] })
+		weir.Print(weir.Fold(byLetter, "lengths", func(sum int, w string) int { return sum + len(w) }), "print")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// {97 3}
+	// {98 3}
+	// {97 6}
+}
+
 func ExampleEach() {
 	err := weir.Run(context.Background(), func(job *weir.Job) error {
 		in := weir.FromSlice(job, "in", []int{1, 2, 3})

@@ -121,6 +121,12 @@ func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) 
 	})
 }
 
+// Fold emits, for each record, its key and what f makes of that key's value and
+// the record. A key's value begins as the zero V.
+func Fold[K comparable, T, V any](in KeyedStream[K, T], uid string, f func(V, T) V, opts ...Option) Stream[Pair[K, V]] {
+	return fold(in, "fold", uid, opts, func(to *V, v *T, _ bool) { *to = f(*to, *v) })
+}
+
 // fold keeps one value per key and emits it after each change. It works on the
 // state's table itself.
 func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts []Option, f func(to *V, record *T, first bool)) Stream[Pair[K, V]] {
