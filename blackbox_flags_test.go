@@ -71,6 +71,7 @@ func TestMistakesEndTheProgramBeforeItReads(t *testing.T) {
 		{"latest of nothing", []string{"-s", "latest"}, []string{"-s latest", "execution.checkpointing.dir"}},
 		{"an argument that is no flag", []string{"src"}, []string{`"src"`}},
 		{"the job's own flag", []string{"-rate", "-1"}, []string{"-rate -1"}},
+		{"no such input", []string{"-input", "/nonexistent"}, []string{"-input", "/nonexistent"}},
 		{"all at once", []string{"-nonsense", "value", "-p", "many", "-rate", "fast", "-D", "a.b=c", "-D", "restart-strategy.type=sometimes"},
 			[]string{"-nonsense", `"many"`, `"fast"`, "a.b", "restart-strategy.type", `"sometimes"`}},
 	} {
@@ -243,7 +244,10 @@ func TestSecondSignalEndsABlockedJobAtOnce(t *testing.T) {
 		if !p.alive() {
 			p.fatal("didn't wait for the function that blocks")
 		}
-		p.signal(sig)
+		p.until("the end", func() bool { // those that come together are one
+			p.cmd.Process.Signal(sig)
+			return !p.alive()
+		})
 		p.dies(sig)
 	}
 }

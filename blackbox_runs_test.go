@@ -426,6 +426,7 @@ func TestSuspendedJobSaysHowItGoesOn(t *testing.T) {
 		job := p.slowly("-s", "latest", "-p", "2")
 		began := time.Now()
 		job.signal(sig)
+		job.cmd.Process.Signal(sig) // as timeout(1) does it; it may be gone already
 		job.dies(sig)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("suspended in %v", took)

@@ -156,6 +156,10 @@ type interruption syscall.Signal
 
 func (i interruption) Error() string { return syscall.Signal(i).String() }
 
+// together is within which time signals are one: some send them to a process and
+// then to its group, as timeout(1) does.
+const together = 100 * time.Millisecond
+
 // untilSignal returns a context that ends with the first SIGINT or SIGTERM, which
 // is its cause. The second one ends the process.
 func untilSignal(log *slog.Logger) context.Context {
@@ -166,8 +170,12 @@ func untilSignal(log *slog.Logger) context.Context {
 		first := (<-signals).(syscall.Signal)
 		log.Info("suspending the job; a second signal ends the program at once", "signal", first.String())
 		end(interruption(first))
-		second := (<-signals).(syscall.Signal)
-		os.Exit(dieBy(second))
+		for began := time.Now(); ; {
+			second := (<-signals).(syscall.Signal)
+			if time.Since(began) > together {
+				os.Exit(dieBy(second))
+			}
+		}
 	}()
 	return ctx
 }

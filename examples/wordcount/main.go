@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"go/build"
 	"iter"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,9 @@ func wordCount(job *weir.Job) error {
 	job.Name = "wordcount"
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	if _, err := os.Stat(strings.TrimPrefix(*input, "file://")); *input != "" && err != nil {
+		return fmt.Errorf("-input: %w", err)
 	}
 	if *rate < 0 {
 		return fmt.Errorf("-rate %d: want 0 or more", *rate)
