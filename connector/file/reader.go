@@ -24,10 +24,13 @@ type reader struct {
 	files filesystem.FileSystem
 	most  int // bytes in a line
 
-	at    Split             // where the last Read ended
-	file  filesystem.Reader // of that split; nil at its end
-	text  string
-	ahead []byte
+	at     Split             // where the last Read ended
+	file   filesystem.Reader // of that split; nil at its end
+	packed *unpacker         // of file, if it is compressed
+	in     io.Reader         // what isn't read yet
+	ended  bool              // nothing of it is left
+	text   string
+	ahead  []byte
 }
 
 func newReader(files filesystem.FileSystem, most int) *reader {
@@ -49,8 +52,11 @@ func (r *reader) read(ctx context.Context, at *Split, into *record.Batch[string]
 			return fmt.Errorf("open %q at byte %d: %w", at.Path, at.Next, err)
 		}
 	}
-	for n := 0; n < max(room, 1) && r.at.Next < r.at.End; n++ {
+	for n := 0; n < max(room, 1) && !r.over(); n++ {
 		line, err := r.line(ctx)
+		if err == io.EOF {
+			break
+		}
 		if err != nil {
 			*at = r.at
 			return fmt.Errorf("read %q at byte %d: %w", r.at.Path, r.at.Next, err)
@@ -58,7 +64,7 @@ func (r *reader) read(ctx context.Context, at *Split, into *record.Batch[string]
 		into.Add(line)
 	}
 	*at = r.at
-	if at.Next < at.End {
+	if !r.over() {
 		return nil
 	}
 	if err := r.Close(); err != nil {
@@ -67,22 +73,41 @@ func (r *reader) read(ctx context.Context, at *Split, into *record.Batch[string]
 	return io.EOF
 }
 
+// over reports whether the split is at its end, as far as that has been seen.
+func (r *reader) over() bool {
+	return r.at.Next >= r.at.End || r.ended && r.text == "" && len(r.ahead) == 0
+}
+
 // open goes to the first line at or behind the position.
 func (r *reader) open(ctx context.Context, at Split) (err error) {
 	if err := r.Close(); err != nil {
 		return err
 	}
-	r.at, r.text, r.ahead = at, "", r.ahead[:0]
+	r.at, r.ended, r.text, r.ahead = at, false, "", r.ahead[:0]
 	if r.file, err = r.files.Open(at.Path); err != nil {
 		return err
 	}
 	if now := r.file.Size(); now < at.Size {
 		return fmt.Errorf("the file has shrunk from %d to %d bytes since it was listed", at.Size, now)
 	}
-	if at.Next == 0 {
-		return nil
+	if err := r.seek(ctx, max(at.Next-1, 0)); err != nil || at.Next == 0 {
+		return err
 	}
 	return r.align(ctx)
+}
+
+// seek puts in to an offset. Of the file there is what there was when it was
+// listed.
+func (r *reader) seek(ctx context.Context, offset int64) (err error) {
+	if !isCompressed(r.at.Path) {
+		r.in = io.NewSectionReader(r.file, offset, r.at.Size-offset)
+		return nil
+	}
+	if r.packed, err = unpack(r.at.Path, io.NewSectionReader(r.file, 0, r.at.Size)); err != nil {
+		return err
+	}
+	r.in = r.packed
+	return r.packed.skip(ctx, offset)
 }
 
 // align moves the position to where a line begins: behind the first end of a
@@ -132,13 +157,15 @@ func (r *reader) line(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(line, "\r"), nil
 }
 
-// fill reads on until text has a line.
+// fill reads on until text has a line. If there is none it returns io.EOF.
 func (r *reader) fill(ctx context.Context) error {
 	end, searched := 0, 0
 	for end == 0 {
 		last := bytes.LastIndexByte(r.ahead[searched:], '\n')
 		switch {
-		case r.at.Next+int64(len(r.ahead)) == r.at.Size:
+		case r.ended && len(r.ahead) == 0:
+			return io.EOF
+		case r.ended:
 			end = len(r.ahead)
 		case last >= 0:
 			end = searched + last + 1
@@ -169,16 +196,16 @@ func (r *reader) more(ctx context.Context) error {
 	if len(r.ahead) == cap(r.ahead) {
 		r.ahead = append(make([]byte, 0, max(2*cap(r.ahead), block)), r.ahead...)
 	}
-	have, from := len(r.ahead), r.at.Next+int64(len(r.ahead))
-	want := min(int64(cap(r.ahead)-have), r.at.Size-from)
-	n, err := r.file.ReadAt(r.ahead[have:have+int(want)], from)
-	switch r.ahead = r.ahead[:have+n]; {
-	case int64(n) == want:
-		return nil
-	case err == io.EOF: // which would be taken for the end of the split
-		return io.ErrUnexpectedEOF
+	n, err := io.ReadAtLeast(r.in, r.ahead[len(r.ahead):cap(r.ahead)], 1)
+	r.ahead = r.ahead[:len(r.ahead)+n]
+	switch {
+	case err != io.EOF:
+		return err
+	case r.packed == nil && r.at.Next+int64(len(r.ahead)) < r.at.Size:
+		return io.ErrUnexpectedEOF // the file has shrunk while it was read
 	}
-	return err
+	r.ended = true
+	return nil
 }
 
 func (r *reader) tooLong() error {
@@ -187,8 +214,11 @@ func (r *reader) tooLong() error {
 
 // Close implements connector.Reader.
 func (r *reader) Close() error {
+	if r.packed != nil {
+		r.packed.close()
+	}
 	file := r.file
-	if r.file = nil; file == nil {
+	if r.file, r.packed = nil, nil; file == nil {
 		return nil
 	}
 	return file.Close()

@@ -5,6 +5,7 @@ package file
 import (
 	"context"
 	"fmt"
+	"math"
 	"path"
 
 	"github.com/weirstream/weir/connector"
@@ -14,7 +15,11 @@ import (
 // A Source reads the lines of a file, or of all regular files below a
 // directory, as they were listed when the job began: what appears or is
 // appended later isn't read. A line is what bufio.ScanLines gives, of any
-// encoding and without its end, "\n" or "\r\n". Records have no times.
+// encoding and without its end, "\n" or "\r\n". An empty file has none. Records
+// have no times.
+//
+// Files named *.gz and *.zst are decompressed. Such a file is read in one part,
+// and after a restore decompressed once more up to where it had been read.
 //
 // Neighbouring lines share memory. Who keeps a small piece of a line for long
 // keeps a block of the file with it, unless it is copied with strings.Clone.
@@ -43,7 +48,8 @@ type Source struct {
 func Lines(path string) Source { return Source{Path: path} }
 
 // A Split is a range of a file, and how far it has been read. It owns the lines
-// that begin in the range; the last of them may end behind it.
+// that begin in the range; the last of them may end behind it. In a compressed
+// file it is all that the file holds, however long, and offsets are in that.
 type Split struct {
 	Path       string
 	Start, End int64
@@ -140,8 +146,13 @@ func (l *listing) matches(name string) bool {
 	return ok || l.Match == ""
 }
 
-// add cuts a file into splits of about equal size. An empty file has none.
+// add cuts a file into splits of about equal size. An empty file has none, and a
+// compressed one isn't cut.
 func (l *listing) add(name string, size int64) {
+	if size > 0 && isCompressed(name) {
+		l.splits = append(l.splits, Split{Path: name, End: math.MaxInt64, Size: size})
+		return
+	}
 	most := l.SplitBytes
 	if most <= 0 {
 		most = 64 << 20
