@@ -68,7 +68,7 @@ func keyed[K comparable, I, O any](in KeyedStream[K, I], verb, uid string, opts 
 				return nil, err
 			}
 			k := &operator.Keyed[K, I, O]{Keys: state.NewKeyspace(in.codec, c.MaxParallelism, first, last, store)}
-			open(&Op[K, O]{Out[O]{out, &k.Lists}, k.Keys}, &k.Transform)
+			open(&Op[K, O]{Out[O]{out, c}, k.Keys}, &k.Transform)
 			return k.Start(c, out)
 		},
 	}

@@ -23,13 +23,13 @@ func recordType[T any](j *Job, verb, uid string) record.Type {
 }
 
 // transform adds an operator without a key whose body is made by open.
-func transform[I, O any](in Stream[I], verb, uid string, opts []Option, open func(out *operator.Output[O]) *operator.Transform[I, O]) Stream[O] {
+func transform[I, O any](in Stream[I], verb, uid string, opts []Option, open func(c *operator.Context, out *operator.Output[O]) *operator.Transform[I, O]) Stream[O] {
 	j := in.job
 	spec := operator.Spec{
 		Out: recordType[O](j, verb, uid),
 		Open: func(c *operator.Context, next []any) (operator.Operator, error) {
 			out := operator.NewOutput[O](c, next)
-			return open(out).Start(c, out)
+			return open(c, out).Start(c, out)
 		},
 	}
 	return stream[O](j, j.add(verb, graph.Node{UID: uid}, node{spec: spec}, in.from, opts))
@@ -37,7 +37,7 @@ func transform[I, O any](in Stream[I], verb, uid string, opts []Option, open fun
 
 // body adds an operator that has nothing but a body.
 func body[I, O any](in Stream[I], verb, uid string, opts []Option, b operator.Body[I, O]) Stream[O] {
-	return transform(in, verb, uid, opts, func(*operator.Output[O]) *operator.Transform[I, O] {
+	return transform(in, verb, uid, opts, func(*operator.Context, *operator.Output[O]) *operator.Transform[I, O] {
 		return &operator.Transform[I, O]{Body: b}
 	})
 }
@@ -60,14 +60,14 @@ func Filter[T any](in Stream[T], uid string, keep func(T) bool, opts ...Option) 
 
 // Each calls f with each record; f emits what it likes, until it returns.
 func Each[I, O any](in Stream[I], uid string, f func(record I, emit func(O)) error, opts ...Option) Stream[O] {
-	return transform(in, "each", uid, opts, func(out *operator.Output[O]) *operator.Transform[I, O] {
+	return transform(in, "each", uid, opts, func(_ *operator.Context, out *operator.Output[O]) *operator.Transform[I, O] {
 		return &operator.Transform[I, O]{Body: operator.Each(f, out)}
 	})
 }
 
 // FlatMap emits all that f returns for each record.
 func FlatMap[I, O any](in Stream[I], uid string, f func(I) iter.Seq[O], opts ...Option) Stream[O] {
-	return transform(in, "flat map", uid, opts, func(out *operator.Output[O]) *operator.Transform[I, O] {
+	return transform(in, "flat map", uid, opts, func(_ *operator.Context, out *operator.Output[O]) *operator.Transform[I, O] {
 		return &operator.Transform[I, O]{Body: operator.FlatMap(f, out)}
 	})
 }
@@ -93,22 +93,38 @@ type Handler[I any] struct {
 // Out is an operator without a key at work in one subtask: what it emits goes
 // through it. It belongs to the goroutine that calls the handler.
 type Out[O any] struct {
-	out   *operator.Output[O]
-	lists *state.Lists
+	out *operator.Output[O]
+	c   *operator.Context
 }
 
 // Emit passes a record on.
 func (o *Out[O]) Emit(v O) { o.out.Emit(v) }
 
-// Lists is where state.NewSplit keeps the operator's lists.
-func (o *Out[O]) Lists() *state.Lists { return o.lists }
+// Subtask is the number of the subtask, from 0 on, of Parallelism.
+func (o *Out[O]) Subtask() int { return o.c.Index }
+
+// Parallelism is how many subtasks the operator has.
+func (o *Out[O]) Parallelism() int { return o.c.Degree }
+
+// Restored says whether the operator was part of the checkpoint that the job, or
+// this attempt to run it, goes on from. It is false in all subtasks or in none:
+// one that got no share of what was saved has empty state, and this is true.
+func (o *Out[O]) Restored() bool { return o.c.Restored != nil }
+
+// RestoredCheckpoint is the number of the checkpoint that the job, or this attempt
+// to run it, goes on from; 0 if it began at the beginning. An operator that is new
+// in the job is told, too.
+func (o *Out[O]) RestoredCheckpoint() uint64 { return o.c.Checkpoint }
+
+// Lists is where state.NewSplit and its like keep the operator's state.
+func (o *Out[O]) Lists() *state.Lists { return o.c.Lists() }
 
 // Operate runs an operator without a key. The constructor is called once per
 // subtask; it declares the operator's state and returns its functions.
 func Operate[I, O any](in Stream[I], uid string, construct func(op *Out[O]) Handler[I], opts ...Option) Stream[O] {
-	return transform(in, "operate", uid, opts, func(out *operator.Output[O]) *operator.Transform[I, O] {
+	return transform(in, "operate", uid, opts, func(c *operator.Context, out *operator.Output[O]) *operator.Transform[I, O] {
 		t := &operator.Transform[I, O]{}
-		h := construct(&Out[O]{out: out, lists: &t.Lists})
+		h := construct(&Out[O]{out: out, c: c})
 		if t.Last, t.Quit = h.End, h.Close; h.Record != nil {
 			t.Body = operator.Handle[I, O](h.Record)
 		}

@@ -21,8 +21,13 @@ func TestDeclarationsThatAreWrong(t *testing.T) {
 		{func(o *op[string]) { NewValue[any](o, "a") }, `state "a": value: `},
 		{func(o *op[string]) { NewMap[float64, int](o, "a") }, `state "a": map: `},
 		{func(o *op[string]) { NewSplit[int](o, "a"); NewSplit[string](o, "a") }, `state "a": declared twice`},
-		{func(o *op[string]) { NewSplit[func()](o, "a") }, `state "a": list: `},
-		{func(o *op[string]) { o.lists.Seal(); NewSplit[int](o, "a") }, `state "a": declared too late`},
+		{func(o *op[string]) { NewAggregating(o, "a", Aggregate[int, any, int]{}) }, `state "a": aggregating: `},
+		{func(o *op[string]) { NewSplit[func()](o, "a") }, `state "a": split: `},
+		{func(o *op[string]) { NewUnion[func()](o, "a") }, `state "a": union: `},
+		{func(o *op[string]) { NewUnion[int](o, "a"); NewBroadcast[int, int](o, "a") }, `state "a": declared twice`},
+		{func(o *op[string]) { NewBroadcast[string, any](o, "a") }, `state "a": broadcast: `},
+		{func(o *op[string]) { NewBroadcast[float64, int](o, "a") }, `state "a": broadcast: `},
+		{func(o *op[string]) { o.lists.Seal(false); NewSplit[int](o, "a") }, `state "a": declared too late`},
 	} {
 		o := newOp[string](t, nil)
 		test.declare(o)
@@ -41,10 +46,18 @@ func TestDeclarationsThatAreWrong(t *testing.T) {
 func TestAWrongDeclarationStillWorks(t *testing.T) {
 	o := newOp[string](t, nil)
 	a, b := NewValue[any](o, "a"), NewSplit[any](o, "b")
+	c := NewBroadcast[struct {
+		Name   string
+		Weight float64
+	}, any](o, "c")
 	a.Set(1)
 	b.Append(1)
-	if a.Get() != 1 || b.Len() != 1 || o.ks.Err() == nil || o.lists.Err() == nil {
-		t.Errorf("%v, %d, %v, %v", a.Get(), b.Len(), o.ks.Err(), o.lists.Err())
+	c.Put(struct {
+		Name   string
+		Weight float64
+	}{}, 1)
+	if a.Get() != 1 || b.Len() != 1 || c.Len() != 1 || o.ks.Err() == nil || o.lists.Err() == nil {
+		t.Errorf("%v, %d, %d, %v, %v", a.Get(), b.Len(), c.Len(), o.ks.Err(), o.lists.Err())
 	}
 	if n := len(o.ks.Freeze().captures) + len(o.lists.Freeze()); n != 0 {
 		t.Errorf("%d states frozen", n)

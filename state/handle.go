@@ -22,9 +22,9 @@ type Handle struct {
 // Declared is a state as its operator declared it.
 type Declared struct {
 	Name    string
-	Kind    string // "value", "list", "map", "reducing"
+	Kind    string // "value", "list", "map", "reducing", "aggregating"; without key "split", "union", "broadcast"
 	Value   codec.Schema
-	UserKey codec.Schema // of a map state
+	UserKey codec.Schema // of a map or broadcast
 }
 
 // A File is a file of a snapshot.

@@ -10,10 +10,11 @@ import (
 
 // Kinds of keyed state, as snapshots name them.
 const (
-	valueKind    = "value"
-	listKind     = "list"
-	mapKind      = "map"
-	reducingKind = "reducing"
+	valueKind       = "value"
+	listKind        = "list"
+	mapKind         = "map"
+	reducingKind    = "reducing"
+	aggregatingKind = "aggregating"
 )
 
 // A Value is one value of type T per key. The zero Value is of no use; NewValue
@@ -133,6 +134,47 @@ func (s Reducing[T]) Get() (v T) {
 
 // Clear removes the current key's value.
 func (s Reducing[T]) Clear() { s.cell.remove() }
+
+// An Aggregate says how values of type In are brought together in an accumulator,
+// and what comes of it. Its functions don't use state.
+type Aggregate[In, Acc, Out any] struct {
+	// Add returns the accumulator with v in it; the first one is the zero Acc. It
+	// may change the accumulator in place.
+	Add func(all Acc, v In) Acc
+	// Result returns what the accumulator amounts to. It doesn't change it.
+	Result func(all Acc) Out
+}
+
+// An Aggregating is one accumulator per key, to which values are added. It is the
+// accumulator that is stored.
+type Aggregating[In, Acc, Out any] struct {
+	cell cell[Acc]
+	by   Aggregate[In, Acc, Out]
+}
+
+// NewAggregating declares an aggregating state on the operator, as NewValue does
+// a value.
+func NewAggregating[In, Acc, Out any, K comparable](op Keyed[K], name string, by Aggregate[In, Acc, Out]) Aggregating[In, Acc, Out] {
+	return Aggregating[In, Acc, Out]{declareCell[Acc](op, name, aggregatingKind, codec.Plain[Acc]()), by}
+}
+
+// Add adds v to what the current key has.
+func (s Aggregating[In, Acc, Out]) Add(v In) {
+	p, _ := s.cell.ref()
+	*p = s.by.Add(*p, v)
+}
+
+// Get returns the result of all that was added for the current key, or the zero
+// value if nothing was.
+func (s Aggregating[In, Acc, Out]) Get() (result Out) {
+	if p := s.cell.find(); p != nil {
+		result = s.by.Result(*p)
+	}
+	return result
+}
+
+// Clear removes what was added for the current key.
+func (s Aggregating[In, Acc, Out]) Clear() { s.cell.remove() }
 
 // NewTable declares a value on the operator, as NewValue does, and returns the
 // table itself, for operators that loop over many records: they find keys on

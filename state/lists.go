@@ -8,11 +8,19 @@ import (
 	"github.com/weirstream/weir/codec"
 )
 
+// Kinds of state that doesn't belong to keys, as snapshots name them. A kind says
+// what each subtask of a restored job gets of what all old ones had saved.
+const (
+	SplitKind     = "split"     // a run of all their items; at unchanged parallelism its own
+	UnionKind     = "union"     // all items of all
+	BroadcastKind = "broadcast" // what one of them had, since all had the same
+)
+
 // Lists is the state of one operator in one subtask that doesn't belong to keys:
-// lists whose items are dealt out anew when the parallelism changes. It belongs
-// to the subtask's goroutine. The zero Lists has none.
+// lists of items. It belongs to the subtask's goroutine. The zero Lists has none.
 type Lists struct {
 	lists  []list
+	saved  []SavedList
 	sealed bool
 	err    error
 }
@@ -20,103 +28,151 @@ type Lists struct {
 // Subtask is an operator at work in one subtask.
 type Subtask interface{ Lists() *Lists }
 
-// A list is a Split, its type forgotten.
+// A list is a declared state, its type forgotten.
 type list struct {
-	name    string
-	freeze  func() FrozenList
-	restore func(schema codec.Schema, items [][]byte) error
+	Declared
+	freeze func() [][]byte // its items
 }
 
 // A FrozenList is what a list held at a moment, encoded.
 type FrozenList struct {
-	Name   string
-	Schema codec.Schema // of one item
-	Items  [][]byte
+	Declared
+	Items [][]byte
 }
 
-// Seal ends the declaration of lists; one that comes later is an error.
-func (l *Lists) Seal() { l.sealed = true }
+// A SavedList is a part of a list that is to be restored.
+type SavedList struct {
+	Declared
+	Read func() (items [][]byte, err error)
+}
 
-// Err returns what was wrong with the first bad declaration.
+// NewLists returns the lists of an operator that is restored: each holds what was
+// saved of it as soon as it is declared.
+func NewLists(saved []SavedList) *Lists { return &Lists{saved: saved} }
+
+// Seal ends the declaration of lists; one that comes later is an error. A list
+// that was saved and isn't declared is ErrUndeclared, unless allowDropped; then
+// its name is returned.
+func (l *Lists) Seal(allowDropped bool) (dropped []string, err error) {
+	l.sealed = true
+	for _, s := range l.saved {
+		switch {
+		case l.declares(s.Name):
+		case !allowDropped:
+			l.fail(fmt.Errorf("restore state %q: %w", s.Name, ErrUndeclared))
+		case !slices.Contains(dropped, s.Name):
+			dropped = append(dropped, s.Name)
+		}
+	}
+	l.saved = nil
+	return dropped, l.err
+}
+
+// Err returns the first thing that was wrong: with a declaration, or with what
+// was to be restored.
 func (l *Lists) Err() error { return l.err }
 
 // Freeze returns what the lists hold.
 func (l *Lists) Freeze() []FrozenList {
 	var frozen []FrozenList
 	for _, one := range l.lists {
-		frozen = append(frozen, one.freeze())
+		frozen = append(frozen, FrozenList{one.Declared, one.freeze()})
 	}
 	return frozen
 }
 
-// Restore adds items to the list of a name. If none is declared by that name it
-// is ErrUndeclared.
-func (l *Lists) Restore(name string, schema codec.Schema, items [][]byte) error {
-	err := ErrUndeclared
-	if i := l.find(name); i >= 0 {
-		err = l.lists[i].restore(schema, items)
+func (l *Lists) fail(err error) {
+	if l.err == nil {
+		l.err = err
 	}
-	if err != nil {
-		return fmt.Errorf("restore list %q: %w", name, err)
+}
+
+func (l *Lists) declares(name string) bool {
+	return slices.ContainsFunc(l.lists, func(one list) bool { return one.Name == name })
+}
+
+// declare adds a list and gives it, item by item, what was saved of it, unless
+// something is wrong: then that is the operator's error. Err is what was wrong
+// already.
+func (l *Lists) declare(d Declared, err error, freeze func() [][]byte, load func(item []byte) error) {
+	if err = declarable(d.Name, l.declares(d.Name), l.sealed, inKind(d.Kind, err)); err != nil {
+		l.fail(err)
+		return
+	}
+	l.lists = append(l.lists, list{d, freeze})
+	if err := l.restore(d, load); err != nil {
+		l.fail(fmt.Errorf("restore state %q: %w", d.Name, err))
+	}
+}
+
+func (l *Lists) restore(d Declared, load func(item []byte) error) error {
+	for _, s := range l.saved {
+		if s.Name != d.Name {
+			continue
+		}
+		if s.Declared != d {
+			return mistake{fmt.Errorf("stored as %s, declared as %s", s.Declared, d)}
+		}
+		items, err := s.Read()
+		if err != nil {
+			return err
+		}
+		for i, item := range items {
+			if err := load(item); err != nil {
+				return fmt.Errorf("item %d: %w", i, err)
+			}
+		}
 	}
 	return nil
 }
 
-func (l *Lists) find(name string) int {
-	return slices.IndexFunc(l.lists, func(one list) bool { return one.name == name })
-}
+// Items are a list of one subtask that doesn't belong to a key.
+type Items[T any] struct{ items []T }
 
-// A Split is a list of items of one subtask. When the parallelism changes, the
-// items of all subtasks are dealt out among the new ones.
-type Split[T any] struct {
-	codec codec.Codec[T]
-	items []T
-}
+// NewSplit declares a list on the operator. When the parallelism changes, the
+// items of all subtasks are dealt out among the new ones, in contiguous runs;
+// while it doesn't, each subtask keeps its own.
+//
+// It is called in the operator's constructor; what was restored is in the list
+// when NewSplit returns. What is wrong with the name or the type is the
+// operator's error.
+func NewSplit[T any](op Subtask, name string) *Items[T] { return newItems[T](op, name, SplitKind) }
 
-// NewSplit declares a list on the operator. It is called in the operator's
-// constructor. What is wrong with the name or the type is the operator's error.
-func NewSplit[T any](op Subtask, name string) *Split[T] {
-	l, s := op.Lists(), &Split[T]{}
-	var err error
-	s.codec, err = codec.For[T]()
-	if err = declarable(name, l.find(name) >= 0, l.sealed, inKind(listKind, err)); err == nil {
-		l.lists = append(l.lists, list{name, func() FrozenList { return s.freeze(name) }, s.restore})
-	} else if l.err == nil {
-		l.err = err
+// NewUnion declares a list on the operator, as NewSplit does, of which every
+// subtask of a restored job gets the items of all, in the order of the old
+// subtasks, also at unchanged parallelism. A subtask that goes on saving what was
+// another's multiplies it: it picks what is its own, and clears the rest.
+func NewUnion[T any](op Subtask, name string) *Items[T] { return newItems[T](op, name, UnionKind) }
+
+func newItems[T any](op Subtask, name, kind string) *Items[T] {
+	s := &Items[T]{}
+	d := Declared{Name: name, Kind: kind}
+	c, err := codec.For[T]()
+	if err == nil {
+		d.Value = c.Schema()
 	}
+	op.Lists().declare(d, err, func() (items [][]byte) {
+		for i := range s.items {
+			items = append(items, c.Append(nil, &s.items[i]))
+		}
+		return items
+	}, func(item []byte) error {
+		var v T
+		err := decode(c, item, &v)
+		s.items = append(s.items, v)
+		return err
+	})
 	return s
 }
 
 // Append adds items.
-func (s *Split[T]) Append(items ...T) { s.items = append(s.items, items...) }
+func (s *Items[T]) Append(items ...T) { s.items = append(s.items, items...) }
 
 // All yields the items in order. What is appended meanwhile isn't among them.
-func (s *Split[T]) All() iter.Seq[T] { return slices.Values(s.items) }
+func (s *Items[T]) All() iter.Seq[T] { return slices.Values(s.items) }
 
 // Len is the number of items.
-func (s *Split[T]) Len() int { return len(s.items) }
+func (s *Items[T]) Len() int { return len(s.items) }
 
 // Clear removes all items.
-func (s *Split[T]) Clear() { s.items = nil }
-
-func (s *Split[T]) freeze(name string) FrozenList {
-	f := FrozenList{Name: name, Schema: s.codec.Schema()}
-	for i := range s.items {
-		f.Items = append(f.Items, s.codec.Append(nil, &s.items[i]))
-	}
-	return f
-}
-
-func (s *Split[T]) restore(schema codec.Schema, items [][]byte) error {
-	if schema != s.codec.Schema() {
-		return mistake{fmt.Errorf("stored as %s, declared as %s", describe(schema), describe(s.codec.Schema()))}
-	}
-	for i, item := range items {
-		var v T
-		if err := decode(s.codec, item, &v); err != nil {
-			return fmt.Errorf("item %d: %w", i, err)
-		}
-		s.items = append(s.items, v)
-	}
-	return nil
-}
+func (s *Items[T]) Clear() { s.items = nil }

@@ -32,6 +32,21 @@ type world struct {
 	seen    Map[string, int32]
 	owners  Map[uint16, owner]
 	total   Reducing[float64]
+	common  Aggregating[string, tops, int]
+}
+
+// tops is an accumulator that Add changes in place: how often each word came.
+type tops struct{ Words map[string]int }
+
+var byWord = Aggregate[string, tops, int]{
+	Add: func(t tops, word string) tops {
+		if t.Words == nil {
+			t.Words = map[string]int{}
+		}
+		t.Words[word]++
+		return t
+	},
+	Result: func(t tops) int { return slices.Max(slices.Collect(maps.Values(t.Words))) },
 }
 
 func newWorld(t testing.TB, m *memory, i, n int) *world {
@@ -43,6 +58,7 @@ func newWorld(t testing.TB, m *memory, i, n int) *world {
 	w.seen = NewMap[string, int32](w, "seen")
 	w.owners = NewMap[uint16, owner](w, "owners")
 	w.total = NewReducing(w, "total", func(a, b float64) float64 { return a + b })
+	w.common = NewAggregating(w, "common", byWord)
 	w.ks.Seal()
 	if err := w.ks.Err(); err != nil {
 		t.Fatal(err)
@@ -61,11 +77,13 @@ type model struct {
 	seen    map[string]int32
 	owners  map[uint16]int64
 	total   float64
+	common  map[string]int
 }
 
 func (m model) clone() model {
 	m.log, m.words, m.marks = slices.Clone(m.log), slices.Clone(m.words), slices.Clone(m.marks)
 	m.seen, m.owners = maps.Clone(m.seen), maps.Clone(m.owners)
+	m.common = maps.Clone(m.common)
 	return m
 }
 
@@ -75,11 +93,11 @@ func (w *world) step(r *rand.Rand, keys uint64, models map[uint64]model) {
 	w.at(k)
 	m := models[k]
 	if m.seen == nil {
-		m.seen, m.owners = map[string]int32{}, map[uint16]int64{}
+		m.seen, m.owners, m.common = map[string]int32{}, map[uint16]int64{}, map[string]int{}
 	}
 	n := r.Uint32()
 	word := string(rune('a' + n%20))
-	switch r.IntN(20) {
+	switch r.IntN(23) {
 	case 0, 1, 2:
 		m.sum += int64(n)
 		w.sum.Set(w.sum.Get() + int64(n))
@@ -141,6 +159,12 @@ func (w *world) step(r *rand.Rand, keys uint64, models map[uint64]model) {
 	case 19:
 		w.total.Add(float64(n))
 		m.total += float64(n)
+	case 20, 21: // an accumulator that is changed in place
+		w.common.Add(word)
+		m.common[word]++
+	case 22:
+		w.common.Clear()
+		clear(m.common)
 	}
 	models[k] = m
 }
@@ -161,6 +185,13 @@ func (w *world) check(t *testing.T, k uint64, m model) {
 	if w.sum.Get() != m.sum || ok != m.account || visits != m.visits || !slices.Equal(a.Log, m.log) ||
 		!slices.Equal(slices.Collect(w.words.All()), m.words) || !slices.Equal(marks, m.marks) || w.total.Get() != m.total {
 		t.Fatalf("key %d: %d %v %v, want %+v", k, w.sum.Get(), a, slices.Collect(w.words.All()), m)
+	}
+	most := 0
+	for _, n := range m.common {
+		most = max(most, n)
+	}
+	if got := w.common.Get(); got != most {
+		t.Fatalf("key %d: the commonest word came %d times, want %v", k, got, m.common)
 	}
 	if w.seen.Len() != len(m.seen) || w.owners.Len() != len(m.owners) {
 		t.Fatalf("key %d: maps of %d and %d, want %v, %v", k, w.seen.Len(), w.owners.Len(), m.seen, m.owners)

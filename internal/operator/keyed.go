@@ -33,7 +33,7 @@ func (k *Keyed[K, I, O]) Start(c *Context, out *Output[O]) (Operator, error) {
 
 // Freeze implements Operator.
 func (k *Keyed[K, I, O]) Freeze(record.Barrier) (Part, error) {
-	return &part{ended: k.ended, lists: k.Lists.Freeze(), keyed: k.Keys.Freeze()}, nil
+	return &part{ended: k.ended, lists: k.c.Lists().Freeze(), keyed: k.Keys.Freeze()}, nil
 }
 
 // Err implements Operator.
@@ -83,21 +83,4 @@ func (p *part) Write(ctx context.Context, to state.Target) (s snapshot.State, er
 		s.Keyed = []state.Handle{h}
 	}
 	return s, err
-}
-
-func writeList(ctx context.Context, to state.Target, l state.FrozenList) (written snapshot.List, err error) {
-	written = snapshot.List{Name: l.Name, Schema: l.Schema}
-	f, err := to.Create(ctx)
-	if err != nil {
-		return written, err
-	}
-	for _, item := range l.Items {
-		if _, err := f.Write(item); err != nil {
-			f.Abort()
-			return written, err
-		}
-		written.Lengths = append(written.Lengths, uint32(len(item)))
-	}
-	written.File, err = f.Finish()
-	return written, err
 }

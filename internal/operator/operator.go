@@ -91,8 +91,10 @@ type Context struct {
 	MaxParallelism  int
 	Job             string // id
 	AttemptName     string
-	Restored        *snapshot.State // nil if it starts empty
+	Checkpoint      uint64          // number of the one that the job is restored from, 0 if none
+	Restored        *snapshot.State // what the operator gets of it; nil if it isn't in it
 	Origin          state.Origin    // of the files of Restored
+	lists           *state.Lists    // nil until they are asked for
 	DropUnclaimed   bool            // states that are stored and not declared any more
 	Backend         state.Backend
 	Logger          *slog.Logger

@@ -159,7 +159,7 @@ func TestHeldBackRecordsAreInTheSnapshot(t *testing.T) {
 	var got []int
 	gather := func(c *Context) Operator {
 		out, tr := NewOutput[int](c, []any{collect(&got)}), &Transform[int, int]{}
-		held := state.NewSplit[int](lists{&tr.Lists}, "held")
+		held := state.NewSplit[int](c, "held")
 		release := func() error {
 			for v := range held.All() {
 				out.Emit(v)
@@ -198,10 +198,6 @@ func TestHeldBackRecordsAreInTheSnapshot(t *testing.T) {
 	}
 }
 
-type lists struct{ of *state.Lists }
-
-func (l lists) Lists() *state.Lists { return l.of }
-
 func write(t *testing.T, op Operator) snapshot.State {
 	t.Helper()
 	part, err := op.Freeze(record.Barrier{Checkpoint: 1})
@@ -239,7 +235,7 @@ func same(n int) int { return n }
 // An operator that can't load its state is closed like any other.
 func TestOperatorThatCannotStartIsHandedOutToBeClosed(t *testing.T) {
 	c := newContext()
-	c.Restored = &snapshot.State{Lists: []snapshot.List{{Name: "gone"}}}
+	c.Restored = &snapshot.State{Lists: []snapshot.List{{Declared: state.Declared{Name: "gone"}}}}
 	closed := false
 	op, err := (&Transform[int, int]{Body: Map(same), Quit: func() error { closed = true; return nil }}).Start(c, NewOutput[int](c, nil))
 	if !errors.Is(err, state.ErrUndeclared) {

@@ -2,13 +2,9 @@ package operator
 
 import (
 	"errors"
-	"fmt"
 	"iter"
-	"slices"
 
-	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/record"
-	"github.com/weirstream/weir/state"
 )
 
 // A Body is what an operator without a key does with a batch: it reads in and
@@ -17,10 +13,9 @@ type Body[I, O any] func(in *record.Batch[I], out *Output[O]) error
 
 // Transform makes an operator of a body.
 type Transform[I, O any] struct {
-	Body  Body[I, O]
-	Last  func() error // at the end of input; may be nil
-	Quit  func() error // at the very end; may be nil
-	Lists state.Lists
+	Body Body[I, O]
+	Last func() error // at the end of input; may be nil
+	Quit func() error // at the very end; may be nil
 
 	out   *Output[O]
 	c     *Context
@@ -31,14 +26,14 @@ type Transform[I, O any] struct {
 // ErrNoBody says that an operator has nothing to do with its records.
 var ErrNoBody = errors.New("its handler has no function Record")
 
-// Start puts the operator into its subtask: it restores its lists.
+// Start puts the operator into its subtask. Its lists are those of the context.
 func (t *Transform[I, O]) Start(c *Context, out *Output[O]) (Operator, error) {
 	t.c, t.out = c, out
 	t.ended = c.Restored != nil && c.Restored.Ended
 	if t.Body == nil {
 		return t, ErrNoBody
 	}
-	return t, restoreLists(c, &t.Lists)
+	return t, c.sealLists()
 }
 
 // Receiver implements Operator.
@@ -82,7 +77,7 @@ func (t *Transform[I, O]) End() {
 
 // Freeze implements Operator.
 func (t *Transform[I, O]) Freeze(record.Barrier) (Part, error) {
-	return &part{ended: t.ended, lists: t.Lists.Freeze()}, nil
+	return &part{ended: t.ended, lists: t.c.Lists().Freeze()}, nil
 }
 
 // Completed implements Operator.
@@ -90,7 +85,7 @@ func (t *Transform[I, O]) Completed(uint64) {}
 
 // Err implements Operator.
 func (t *Transform[I, O]) Err() error {
-	return t.Lists.Err()
+	return t.c.Lists().Err()
 }
 
 // Close implements Operator.
@@ -226,44 +221,4 @@ func Handle[I, O any](f func(I) error) Body[I, O] {
 		}
 		return nil
 	}
-}
-
-// restoreLists gives lists what was saved of them.
-func restoreLists(c *Context, lists *state.Lists) error {
-	lists.Seal()
-	if err := lists.Err(); err != nil || c.Restored == nil {
-		return err
-	}
-	for _, l := range c.Restored.Lists {
-		items, err := readList(c, l)
-		if err != nil {
-			return fmt.Errorf("list %q: %w", l.Name, err)
-		}
-		err = lists.Restore(l.Name, l.Schema, items)
-		if c.DropUnclaimed && errors.Is(err, state.ErrUndeclared) {
-			c.Logger.Warn("list dropped: the operator doesn't declare it any more", "list", l.Name, "items", len(items))
-			err = nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func readList(c *Context, l snapshot.List) (items [][]byte, err error) {
-	blob, err := c.Origin.Open(c, l.File)
-	if err != nil {
-		return nil, err
-	}
-	defer blob.Close()
-	at := l.Offset
-	for _, n := range l.Lengths {
-		item := make([]byte, n)
-		if _, err := blob.ReadAt(item, at); err != nil {
-			return nil, err
-		}
-		items, at = append(items, item), at+int64(n)
-	}
-	return slices.Clip(items), nil
 }

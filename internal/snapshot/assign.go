@@ -14,8 +14,8 @@ import (
 
 // Assignment says who starts from what when a job is restored.
 type Assignment struct {
-	// Subtasks holds for every subtask that has something to restore, what each
-	// operator of its chain starts from.
+	// Subtasks holds what each operator of a subtask's chain starts from, where the
+	// operator is in the checkpoint; of what was saved it may get nothing.
 	Subtasks map[graph.Subtask]Task
 	// Pending is what each sink's committer has to commit first, in order.
 	Pending     map[graph.ID][]Pending
@@ -99,9 +99,6 @@ func (a *Assignment) restore(task graph.ID, op graph.Operator, old Operator) err
 		a.Enumerators[op.ID] = old.Enumerator
 	}
 	for i, s := range old.dealt(op.Parallelism) {
-		if s.nothing() {
-			continue
-		}
 		who := graph.Subtask{Task: task, Index: i}
 		if a.Subtasks[who] == nil {
 			a.Subtasks[who] = Task{}
@@ -115,31 +112,34 @@ func (op Operator) keyed() bool {
 	return slices.ContainsFunc(op.Subtasks, func(s State) bool { return len(s.Keyed) > 0 })
 }
 
-func (s State) nothing() bool {
-	return len(s.Keyed)+len(s.Lists)+len(s.Splits)+len(s.Pending) == 0 && !s.Ended
-}
-
 // dealt returns what each of p subtasks starts from: the keyed state of its key
-// groups, and contiguous runs of list items and splits. At unchanged parallelism
-// nothing moves.
+// groups, contiguous runs of splits and of the items of split lists, all union
+// lists, and a copy of each broadcast. At unchanged parallelism what isn't shared
+// stays where it is.
 func (op Operator) dealt(p int) []State {
-	dealt := make([]State, p)
-	if p == op.Parallelism {
-		for i, s := range op.Subtasks {
-			s.Pending = nil // the committer has it
-			dealt[i] = s
-		}
-		return dealt
-	}
 	all := op.together()
+	split, union, broadcast := all.lists(state.SplitKind), all.lists(state.UnionKind), all.lists(state.BroadcastKind)
+	dealt := make([]State, p)
 	for i := range dealt {
 		s := &dealt[i]
-		s.Ended = all.Ended
-		s.Keyed = overlap(all.Keyed, i, p, op.MaxParallelism)
-		first, end := run(len(all.Splits), i, p)
-		s.Splits = all.Splits[first:end:end]
-		for _, name := range names(all.Lists) {
-			s.Lists = append(s.Lists, cut(all.Lists, name, i, p)...)
+		if p == op.Parallelism {
+			*s = op.Subtasks[i]
+			s.Pending = nil // the committer has it
+			s.Lists = slices.Concat(s.lists(state.SplitKind)...)
+		} else {
+			s.Ended = all.Ended
+			s.Keyed = overlap(all.Keyed, i, p, op.MaxParallelism)
+			first, end := run(len(all.Splits), i, p)
+			s.Splits = all.Splits[first:end:end]
+			for _, same := range split {
+				s.Lists = append(s.Lists, cut(same, i, p)...)
+			}
+		}
+		for _, same := range union {
+			s.Lists = append(s.Lists, same...)
+		}
+		for _, same := range broadcast {
+			s.Lists = append(s.Lists, same[i%len(same)])
 		}
 	}
 	return dealt
@@ -183,30 +183,33 @@ func run(n, i, p int) (first, end int) {
 	return first, end
 }
 
-// names returns the names of lists in the order in which they first come.
-func names(lists []List) (names []string) {
-	for _, l := range lists {
-		if !slices.Contains(names, l.Name) {
-			names = append(names, l.Name)
+// lists returns the lists of one kind, those of the same name together, in the
+// order in which the names first come.
+func (s State) lists(kind string) (all [][]List) {
+	place := map[string]int{}
+	for _, l := range s.Lists {
+		if l.Kind != kind {
+			continue
 		}
+		at, ok := place[l.Name]
+		if !ok {
+			at = len(all)
+			place[l.Name], all = at, append(all, nil)
+		}
+		all[at] = append(all[at], l)
 	}
-	return names
+	return all
 }
 
-// cut returns subtask i's run of the items of all lists of one name.
-func cut(lists []List, name string, i, p int) (own []List) {
+// cut returns subtask i's run of the items of lists.
+func cut(lists []List, i, p int) (own []List) {
 	total := 0
 	for _, l := range lists {
-		if l.Name == name {
-			total += len(l.Lengths)
-		}
+		total += len(l.Lengths)
 	}
 	first, end := run(total, i, p)
 	at := 0 // items before l
 	for _, l := range lists {
-		if l.Name != name {
-			continue
-		}
 		from, to := max(first-at, 0), min(end-at, len(l.Lengths))
 		at += len(l.Lengths)
 		if from < to {

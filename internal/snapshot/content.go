@@ -1,6 +1,10 @@
 package snapshot
 
-import "github.com/weirstream/weir/state"
+import (
+	"slices"
+
+	"github.com/weirstream/weir/state"
+)
 
 // files yields every file that a checkpoint refers to, those with their data
 // inline too; some come more than once.
@@ -55,12 +59,15 @@ func (op Operator) empty() bool {
 		return false
 	}
 	for _, s := range op.Subtasks {
-		if len(s.Keyed)+len(s.Lists)+len(s.Splits)+len(s.Pending) > 0 {
+		if len(s.Splits)+len(s.Pending) > 0 || slices.ContainsFunc(s.Keyed, hasFiles) || slices.ContainsFunc(s.Lists, hasItems) {
 			return false
 		}
 	}
 	return true
 }
+
+func hasFiles(h state.Handle) bool { return len(h.Files) > 0 }
+func hasItems(l List) bool         { return len(l.Lengths) > 0 }
 
 func (l List) bytes() (n int64) {
 	for _, length := range l.Lengths {

@@ -116,8 +116,11 @@ func check(cp Checkpoint) error {
 				}
 			}
 			for _, l := range s.Lists {
-				if l.Offset+l.bytes() > l.File.Size {
-					return corrupt("list %q of operator %s doesn't fit its file", l.Name, op.ID)
+				switch {
+				case l.Kind != state.SplitKind && l.Kind != state.UnionKind && l.Kind != state.BroadcastKind:
+					return corrupt("state %q of operator %s is of the unknown kind %q", l.Name, op.ID, l.Kind)
+				case l.Offset+l.bytes() > l.File.Size:
+					return corrupt("state %q of operator %s doesn't fit its file", l.Name, op.ID)
 				}
 			}
 		}
@@ -216,17 +219,18 @@ func (e *encoder) handle(h state.Handle) {
 	e.int(h.Last)
 	each(e, h.Files, e.file)
 	e.schema(h.Key)
-	each(e, h.States, func(s state.Declared) {
-		e.text(s.Name)
-		e.text(s.Kind)
-		e.schema(s.Value)
-		e.schema(s.UserKey)
-	})
+	each(e, h.States, e.declared)
+}
+
+func (e *encoder) declared(s state.Declared) {
+	e.text(s.Name)
+	e.text(s.Kind)
+	e.schema(s.Value)
+	e.schema(s.UserKey)
 }
 
 func (e *encoder) list(l List) {
-	e.text(l.Name)
-	e.schema(l.Schema)
+	e.declared(l.Declared)
 	e.file(l.File)
 	e.uint(uint64(l.Offset))
 	each(e, l.Lengths, func(n uint32) { e.uint(uint64(n)) })
@@ -413,23 +417,24 @@ func (d *decoder) state() State {
 
 func (d *decoder) handle() state.Handle {
 	return state.Handle{
-		First: d.int(),
-		Last:  d.int(),
-		Files: list(d, d.file),
-		Key:   d.schema(),
-		States: list(d, func() state.Declared {
-			return state.Declared{Name: d.text(), Kind: d.text(), Value: d.schema(), UserKey: d.schema()}
-		}),
+		First:  d.int(),
+		Last:   d.int(),
+		Files:  list(d, d.file),
+		Key:    d.schema(),
+		States: list(d, d.declared),
 	}
+}
+
+func (d *decoder) declared() state.Declared {
+	return state.Declared{Name: d.text(), Kind: d.text(), Value: d.schema(), UserKey: d.schema()}
 }
 
 func (d *decoder) list() List {
 	return List{
-		Name:    d.text(),
-		Schema:  d.schema(),
-		File:    d.file(),
-		Offset:  d.int64(),
-		Lengths: list(d, func() uint32 { return uint32(d.atMost(1<<32 - 1)) }),
+		Declared: d.declared(),
+		File:     d.file(),
+		Offset:   d.int64(),
+		Lengths:  list(d, func() uint32 { return uint32(d.atMost(1<<32 - 1)) }),
 	}
 }
 

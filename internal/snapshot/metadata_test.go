@@ -42,14 +42,21 @@ func sample() Checkpoint {
 							{Name: "0b8f2c1e-54c9-4d3b-9a53-6f0c1c4a2f10", Size: 70000, Checksum: 0xdeadbeef},
 							{Name: "../shared/9a53c1e0-54c9-4d3b-0b8f-6f0c1c4a2f11", Size: 3, Checksum: 5},
 						},
-						States: []state.Declared{{Name: "count", Kind: "value", Value: long}, {Name: "seen", Kind: "map", Value: long, UserKey: text}},
+						States: []state.Declared{
+							{Name: "count", Kind: "value", Value: long}, {Name: "mean", Kind: "aggregating", Value: long},
+							{Name: "seen", Kind: "map", Value: long, UserKey: text},
+						},
 					}}},
 					{Keyed: []state.Handle{{First: 64, Last: 127, Key: text, Files: []state.File{inlineFile("small")}}}},
 				},
 			},
 			{
 				ID: graph.ID{3}, Name: "buffer", Parallelism: 1, MaxParallelism: 1,
-				Subtasks: []State{{Lists: []List{{Name: "rows", Schema: text, File: inlineFile("xaaabb"), Offset: 1, Lengths: []uint32{3, 0, 2}}}}},
+				Subtasks: []State{{Lists: []List{
+					{Declared: state.Declared{Name: "rows", Kind: "split", Value: text}, File: inlineFile("xaaabb"), Offset: 1, Lengths: []uint32{3, 0, 2}},
+					{Declared: state.Declared{Name: "seen", Kind: "union", Value: long}, File: inlineFile("12345678"), Lengths: []uint32{8}},
+					{Declared: state.Declared{Name: "rules", Kind: "broadcast", Value: long, UserKey: text}},
+				}}},
 			},
 			{
 				ID: graph.ID{4}, UID: "out", Name: "Sink: out", Parallelism: 1, MaxParallelism: 32768,
@@ -128,6 +135,15 @@ func TestAnotherVersionIsNamed(t *testing.T) {
 	binary.LittleEndian.PutUint32(data[headSize-4:], crc32.Checksum(data[:headSize-4], castagnoli))
 	_, err := Decode(data)
 	if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "written by version 9") {
+		t.Error(err)
+	}
+}
+
+// How a list is dealt out is nothing to guess.
+func TestUnknownKindOfListIsCorrupt(t *testing.T) {
+	cp := sample()
+	cp.Operators[2].Subtasks[0].Lists[1].Kind = "onion"
+	if _, err := Decode(Encode(cp)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), `"seen"`) || !strings.Contains(err.Error(), `"onion"`) {
 		t.Error(err)
 	}
 }

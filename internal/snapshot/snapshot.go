@@ -19,11 +19,10 @@ type State struct {
 	Ended   bool      // the operator's input had ended and its End had run
 }
 
-// A List is a run of items of one operator list state: items of the given
-// lengths follow each other in File, from Offset on.
+// A List is a run of items of one state that doesn't belong to keys: items of the
+// given lengths follow each other in File, from Offset on.
 type List struct {
-	Name    string
-	Schema  codec.Schema
+	state.Declared
 	File    state.File
 	Offset  int64
 	Lengths []uint32

@@ -42,7 +42,7 @@ func newJoint(seed uint64) *joint {
 	in := exchange.NewInbox(2)
 	spec := operator.Spec{Open: func(c *operator.Context, next []any) (operator.Operator, error) {
 		t := &operator.Transform[string, string]{}
-		seen := state.NewSplit[string](lists{&t.Lists}, "seen")
+		seen := state.NewSplit[string](c, "seen")
 		t.Body = func(b *record.Batch[string], out *operator.Output[string]) error {
 			for _, v := range b.Values {
 				seen.Append(v)

@@ -177,7 +177,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 	for _, op := range t.Operators {
 		st := task.Step{ID: op.ID, Spec: w.job.Nodes[op.Node], Context: &operator.Context{
 			Operator: op.ID, Name: cmp.Or(op.UID, op.Name), Index: id.Index, Degree: t.Parallelism, MaxParallelism: cmp.Or(d.MaxParallelism[op.ID], op.MaxParallelism),
-			Job: w.job.ID, AttemptName: d.Name, DropUnclaimed: w.settings.DropUnclaimed,
+			Job: w.job.ID, AttemptName: d.Name, Checkpoint: d.Checkpoint, DropUnclaimed: w.settings.DropUnclaimed,
 			Backend: w.settings.Backend, Logger: log.With("operator", cmp.Or(op.UID, op.Name)),
 		}}
 		if restored, ok := d.Restored[op.ID]; ok {

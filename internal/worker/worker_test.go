@@ -150,15 +150,11 @@ func (u user) count() operator.Spec {
 	}}
 }
 
-type lists struct{ of *state.Lists }
-
-func (l lists) Lists() *state.Lists { return l.of }
-
 // gather holds ten pairs back and emits them together (S08).
 func (u user) gather() operator.Spec {
 	return operator.Spec{Out: record.TypeOf(codecOf[pair]()), Open: func(c *operator.Context, next []any) (operator.Operator, error) {
 		out, t := operator.NewOutput[pair](c, next), &operator.Transform[pair, pair]{}
-		held := state.NewSplit[pair](lists{&t.Lists}, "held")
+		held := state.NewSplit[pair](c, "held")
 		release := func() error {
 			for p := range held.All() {
 				out.Emit(p)

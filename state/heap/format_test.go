@@ -54,12 +54,25 @@ type travels struct {
 	home   state.Value[place]
 	stops  state.List[string]
 	scores state.Map[string, []bool]
+	tour   state.Aggregating[string, route, int]
+}
+
+// route is an accumulator.
+type route struct {
+	Stops  int
+	Length uint16
+}
+
+var byLength = state.Aggregate[string, route, int]{
+	Add:    func(r route, stop string) route { return route{r.Stops + 1, r.Length + uint16(len(stop))} },
+	Result: func(r route) int { return int(r.Length) / r.Stops },
 }
 
 func newTravels(t *testing.T) travels {
 	o := open(t)
 	s := travels{o, state.NewReducing(o, "visits", func(a, b int64) int64 { return a + b }), state.NewValue[place](o, "home"),
-		state.NewList[string](o, "stops"), state.NewMap[string, []bool](o, "scores")}
+		state.NewList[string](o, "stops"), state.NewMap[string, []bool](o, "scores"),
+		state.NewAggregating(o, "tour", byLength)}
 	if err := o.ks.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +90,8 @@ func TestFilesStayReadable(t *testing.T) {
 		s.stops.Append("Ulm", "Jena")
 		s.scores.Put("b", []bool{true, false})
 		s.scores.Put("a", nil)
+		s.tour.Add("Ulm")
+		s.tour.Add("Jena!")
 	}
 	f, d := s.ks.Freeze(), &disk{path: golden}
 	for !f.Capture(1000) {
@@ -106,7 +121,7 @@ func TestFilesStayReadable(t *testing.T) {
 		s.at(k)
 		stops, scores := slices.Collect(s.stops.All()), maps.Collect(s.scores.All())
 		if s.visits.Get() != int64(k)+1 || s.home.Get() != (place{float32(k), 0.5}) || !slices.Equal(stops, []string{"Ulm", "Jena"}) ||
-			len(scores) != 2 || scores["a"] != nil || !slices.Equal(scores["b"], []bool{true, false}) {
+			s.tour.Get() != 4 || len(scores) != 2 || scores["a"] != nil || !slices.Equal(scores["b"], []bool{true, false}) {
 			t.Errorf("key %d: %d %v %q %v", k, s.visits.Get(), s.home.Get(), stops, scores)
 		}
 	}

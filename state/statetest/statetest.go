@@ -97,12 +97,21 @@ type orders struct {
 	names    state.List[string]
 	prices   state.Map[uint16, float64]
 	earliest state.Reducing[int32]
+	mean     state.Aggregating[int32, sum, float64]
+}
+
+// sum is the accumulator of a mean.
+type sum struct{ Of, N int64 }
+
+var mean = state.Aggregate[int32, sum, float64]{
+	Add:    func(s sum, v int32) sum { return sum{s.Of + int64(v), s.N + 1} },
+	Result: func(s sum) float64 { return float64(s.Of) / float64(s.N) },
 }
 
 func (s *suite) orders(subtask, parallelism int) orders {
 	op := open[string](s, subtask, parallelism)
 	o := orders{op, state.NewValue[int64](op, "count"), state.NewList[string](op, "names"), state.NewMap[uint16, float64](op, "prices"),
-		state.NewReducing(op, "earliest", func(a, b int32) int32 { return min(a, b) })}
+		state.NewReducing(op, "earliest", func(a, b int32) int32 { return min(a, b) }), state.NewAggregating(op, "mean", mean)}
 	s.check(o.ks.Err())
 	return o
 }
@@ -121,6 +130,8 @@ func (o orders) fill() {
 		}
 		o.earliest.Add(int32(i))
 		o.earliest.Add(int32(i - 5))
+		o.mean.Add(int32(i))
+		o.mean.Add(int32(i + 1))
 	}
 }
 
@@ -132,7 +143,7 @@ func (s *suite) verify(o orders, subtask, parallelism int) {
 		k := orderKey(i)
 		o.at(k)
 		if g := keygroup.Of(o.keys.Hash(&k), maxParallelism); g < first || last < g {
-			if _, ok := o.count.Lookup(); ok || o.names.Len() > 0 || o.prices.Len() > 0 {
+			if _, ok := o.count.Lookup(); ok || o.names.Len() > 0 || o.prices.Len() > 0 || o.mean.Get() != 0 {
 				s.Fatalf("%s is of key group %d and yet in subtask %d of %d", k, g, subtask, parallelism)
 			}
 			continue
@@ -140,6 +151,9 @@ func (s *suite) verify(o orders, subtask, parallelism int) {
 		n, names := o.count.Get(), slices.Collect(o.names.All())
 		if n != int64(i) || !slices.Equal(names, []string{fmt.Sprint("a", i), fmt.Sprint("b", i)}) || o.earliest.Get() != int32(i-5) || o.prices.Len() != i%4 {
 			s.Fatalf("%s: %d, %q, %d prices, earliest %d", k, n, names, o.prices.Len(), o.earliest.Get())
+		}
+		if m := o.mean.Get(); m != float64(i)+0.5 {
+			s.Fatalf("%s: the mean is %g", k, m)
 		}
 		for u, p := range o.prices.All() {
 			if p != float64(i)/2 || int(u) >= i%4*100 {
@@ -201,6 +215,8 @@ func (s *suite) empty() {
 	o.names.Append("x")
 	o.names.Set(nil)
 	o.names.Append()
+	o.mean.Add(0)
+	o.mean.Clear()
 	o.prices.Put(1, 0)
 	o.prices.Put(2, 2)
 	o.prices.Put(3, 3)
@@ -224,6 +240,9 @@ func (s *suite) empty() {
 		}
 		if o.names.Len() != 0 {
 			s.Errorf("a list set to nil has %d items", o.names.Len())
+		}
+		if m := o.mean.Get(); m != 0 {
+			s.Errorf("the mean of nothing is %g", m)
 		}
 		var keys []uint16
 		for u := range o.prices.All() {
@@ -251,6 +270,10 @@ func (s *suite) changed() {
 	state.NewReducing(other, "count", func(a, b int64) int64 { return a + b })
 	refused(s, other, h, `"count"`, "value of int64", "reducing of int64")
 
+	other = open[string](s, 0, 1)
+	state.NewAggregating(other, "count", state.Aggregate[int32, int64, float64]{})
+	refused(s, other, h, `"count"`, "value of int64", "aggregating of int64")
+
 	number := open[uint64](s, 0, 1)
 	state.NewValue[int64](number, "count")
 	refused(s, number, h, "string", "uint64")
@@ -267,7 +290,7 @@ func (s *suite) undeclared() {
 	}
 	dropped, err := op.ks.Restore(s.Context(), []state.Handle{h}, s.files, true)
 	s.check(err)
-	if want := []string{"earliest", "names", "prices"}; !slices.Equal(dropped, want) {
+	if want := []string{"earliest", "mean", "names", "prices"}; !slices.Equal(dropped, want) {
 		s.Errorf("dropped %q, want %q", dropped, want)
 	}
 	if op.at(orderKey(7)); count.Get() != 7 {
