@@ -125,7 +125,7 @@ func program(build func(*Job) error, file string) int {
 	ctx := untilSignal(log)
 	run, err := job.start(ctx, env)
 	if err == nil {
-		err = run.Wait()
+		err = run.attended(progressOn(os.Stderr, log))
 	}
 	var by interruption
 	interrupted := errors.As(context.Cause(ctx), &by)

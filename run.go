@@ -194,6 +194,7 @@ type Running struct {
 	plan   *plan
 	site   site
 	master *jobmaster.Master
+	worker *worker.Worker
 }
 
 // start brings up a job master and a worker, connected by a line, and begins the
@@ -210,7 +211,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		log.Warn("checkpoints are kept in memory and lost with the process: set " + config.CheckpointDir.Key())
 	}
 	r := &Running{plan: p, site: h}
-	w := worker.New(p.code(h.id), worker.Settings{
+	r.worker = worker.New(p.code(h.id), worker.Settings{
 		Executor:      env.executor,
 		Backend:       p.backend(),
 		Logger:        log,
@@ -222,7 +223,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		Origin:        env.origin(),
 	}, func(m control.Report) { env.line(toMaster, m, func() { r.master.Report(m) }) })
 	r.master = jobmaster.New(p.settings(env, h, log, func(m control.Command) {
-		env.line(toWorker, m, func() { w.Do(m) })
+		env.line(toWorker, m, func() { r.worker.Do(m) })
 	}))
 	r.master.Start()
 	context.AfterFunc(ctx, r.master.Suspend)
@@ -397,6 +398,11 @@ func (p *plan) code(id string) worker.Job {
 func (p *plan) guarantee() string {
 	if config.Get(p.config, config.CheckpointInterval) == 0 {
 		return "none: without checkpoints a restart begins from the beginning; set " + config.CheckpointInterval.Key()
+	}
+	for _, n := range p.Job.graph.Nodes {
+		if n.Lossy {
+			return fmt.Sprintf("none: source %q can't be read again, so that a restart loses records", n.UID)
+		}
 	}
 	least, by := connector.OnceExactly, ""
 	for i, n := range p.Job.graph.Nodes {

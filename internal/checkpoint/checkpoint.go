@@ -136,7 +136,7 @@ func (c *Coordinator) take(now time.Time, e Event) []Action {
 	case Decline:
 		return c.decline(now, e)
 	case Stored:
-		return c.complete(now, e.Checkpoint)
+		return c.complete(now, e.Checkpoint, e.Bytes)
 	case Failed:
 		return c.failed(now, e)
 	case Committed:
@@ -301,7 +301,7 @@ func (c *Coordinator) expire(now time.Time) (do []Action) {
 
 // complete ends a checkpoint well, and with it every older one still pending:
 // the newer says all that the older would have said.
-func (c *Coordinator) complete(now time.Time, n uint64) (do []Action) {
+func (c *Coordinator) complete(now time.Time, n uint64, bytes int64) (do []Action) {
 	p := find(c.pending, n)
 	if p == nil {
 		return c.decide(n)
@@ -316,7 +316,7 @@ func (c *Coordinator) complete(now time.Time, n uint64) (do []Action) {
 	if p.final {
 		c.final = n
 	}
-	c.stats.end(p, now, "")
+	c.stats.end(p, now, bytes, "")
 	return append(append(do, c.commit()...), c.keep(n)...)
 }
 
@@ -393,7 +393,7 @@ func (c *Coordinator) drop(now time.Time, p *pending, reason string) (do []Actio
 	n := p.barrier.Checkpoint
 	c.pending = without(c.pending, p)
 	c.ended = now
-	c.stats.end(p, now, reason)
+	c.stats.end(p, now, 0, reason)
 	if c.attempt != 0 {
 		do = append(do, Abort{n, reason})
 	}

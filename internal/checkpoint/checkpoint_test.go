@@ -20,7 +20,7 @@ func TestHistoryCostsNothing(t *testing.T) {
 		c.Step(now, Ack{Attempt: 1, Subtask: subtasks[0], Checkpoint: n + 1})
 		if n%2 == 0 {
 			c.Step(now, Ack{Attempt: 1, Subtask: subtasks[1], Checkpoint: n + 1})
-			c.Step(now, Stored{n + 1})
+			c.Step(now, Stored{Checkpoint: n + 1})
 			c.Step(now, Committed{n + 1})
 		}
 		now = now.Add(time.Second)

@@ -61,7 +61,10 @@ type (
 		NotReady bool
 	}
 	// Stored says that a checkpoint's metadata is in storage.
-	Stored struct{ Checkpoint uint64 }
+	Stored struct {
+		Checkpoint uint64
+		Bytes      int64 // of all that it holds
+	}
 	// Failed says that the driver couldn't do its own part: enumerate, make a
 	// place for the files, or store.
 	Failed struct {

@@ -152,7 +152,7 @@ func (s *session) do(words []string) {
 	case "notready":
 		s.step(Decline{attempt, subtask, n, "starting", true})
 	case "stored":
-		s.step(Stored{n})
+		s.step(Stored{Checkpoint: n})
 	case "failed":
 		s.step(Failed{n, reason, slices.Contains(words, "unknown")})
 	case "committed":

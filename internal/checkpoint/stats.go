@@ -10,6 +10,7 @@ import (
 type Stats struct {
 	Triggered, InProgress, Completed, Failed int
 
+	Latest  Past   // the newest one completed; zero if there is none
 	History []Past // the last ones that ended, newest last
 }
 
@@ -18,6 +19,7 @@ type Past struct {
 	Checkpoint   uint64
 	Final        bool
 	Began, Ended time.Time
+	Bytes        int64  // of all that it holds, if it was completed
 	Failure      string // empty: it was completed
 }
 
@@ -32,16 +34,18 @@ func (c *Coordinator) Stats() Stats {
 	return s
 }
 
-func (s *Stats) end(p *pending, now time.Time, failure string) {
+func (s *Stats) end(p *pending, now time.Time, bytes int64, failure string) {
+	past := Past{
+		Checkpoint: p.barrier.Checkpoint, Final: p.final, Began: p.began, Ended: now, Bytes: bytes, Failure: failure,
+	}
 	if failure == "" {
 		s.Completed++
+		s.Latest = past
 	} else {
 		s.Failed++
 	}
 	if len(s.History) == history {
 		s.History = slices.Delete(s.History, 0, 1)
 	}
-	s.History = append(s.History, Past{
-		Checkpoint: p.barrier.Checkpoint, Final: p.final, Began: p.began, Ended: now, Failure: failure,
-	})
+	s.History = append(s.History, past)
 }

@@ -421,7 +421,7 @@ func (w *world) store(a Store) error {
 	case w.luck(10) == 1:
 		w.wire = append(w.wire, Failed{n, "store", w.rng.IntN(2) == 0})
 	default:
-		w.wire = append(w.wire, Stored{n})
+		w.wire = append(w.wire, Stored{n, int64(10 * n)})
 	}
 	return nil
 }
@@ -462,7 +462,7 @@ func (w *world) discard(n uint64) error {
 // count compares the statistics with what happened.
 func (w *world) count() error {
 	var want Stats
-	for _, f := range w.all {
+	for n, f := range w.all {
 		switch {
 		case f.attempt == 0: // from before
 			continue
@@ -470,6 +470,7 @@ func (w *world) count() error {
 			want.InProgress++
 		case f.complete:
 			want.Completed++
+			want.Latest.Checkpoint = max(want.Latest.Checkpoint, n)
 		default:
 			want.Failed++
 		}
@@ -480,7 +481,8 @@ func (w *world) count() error {
 		return fmt.Errorf("a history of %d", len(got.History))
 	}
 	if got.Triggered != want.Triggered || got.InProgress != want.InProgress ||
-		got.Completed != want.Completed || got.Failed != want.Failed {
+		got.Completed != want.Completed || got.Failed != want.Failed ||
+		got.Latest.Checkpoint != want.Latest.Checkpoint || got.Latest.Bytes != int64(10*want.Latest.Checkpoint) {
 		return fmt.Errorf("statistics are %+v, want %+v", got, want)
 	}
 	return nil

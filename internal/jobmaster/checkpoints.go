@@ -157,7 +157,7 @@ func (m *Master) store(r *run, a checkpoint.Store) {
 			return
 		}
 		m.complete = append(m.complete, cp.Number)
-		m.coordinate(checkpoint.Stored{Checkpoint: cp.Number})
+		m.coordinate(checkpoint.Stored{Checkpoint: cp.Number, Bytes: cp.Bytes()})
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirstream/weir/internal/executor"
 	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/metric"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/record"
 	"github.com/weirstream/weir/state"
@@ -98,6 +99,7 @@ type Context struct {
 	DropUnclaimed   bool            // states that are stored and not declared any more
 	Backend         state.Backend
 	Logger          *slog.Logger
+	Records         metric.Counter // taken in, or read from a source
 }
 
 // Subtask, Parallelism, JobID, Attempt and Log make a Context the connector's

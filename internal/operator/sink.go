@@ -42,6 +42,7 @@ func (s *sinkOp[T, C]) receive(b *record.Batch[T]) {
 	if s.c.Chain.err != nil {
 		return
 	}
+	s.c.Records.Add(b.Len())
 	outer := s.c.Chain.Enter(s.c.Name)
 	if err := s.writer.Write(s.c, b); err != nil {
 		s.c.Chain.Fail(s.c.Name, fmt.Errorf("write: %w", err))

@@ -52,6 +52,8 @@ func NewSource[T, S any](c *Context, source connector.Source[T, S], splits codec
 	s := &sourceOp[T, S]{c: c, codec: splits, out: out}
 	bounded, ok := source.(connector.Bounded)
 	s.fetch.source, s.fetch.inTurn = s, !ok || !bounded.Bounded()
+	lossy, ok := source.(connector.Lossy)
+	s.lossy = ok && lossy.Lossy()
 	if c.Restored != nil {
 		s.ended = c.Restored.Ended
 		if err := s.add(c.Restored.Splits); err != nil {
@@ -72,6 +74,7 @@ type sourceOp[T, S any] struct {
 	out    *Output[T]
 	splits []*split // assigned and not consumed to the end, in order
 	ended  bool
+	lossy  bool // records to leave out have not come again
 	view   record.Batch[T]
 	fetch  fetcher[T, S]
 }
@@ -97,6 +100,7 @@ func (s *sourceOp[T, S]) Receiver() any { return nil }
 
 func (s *sourceOp[T, S]) Slice(batch any, from, to int) {
 	b := batch.(*record.Batch[T])
+	s.c.Records.Add(to - from)
 	if s.c.Chain.err == nil {
 		for _, receive := range s.out.next {
 			receive(view(&s.view, b, from, to))
@@ -156,6 +160,9 @@ func (s *sourceOp[T, S]) add(stored [][]byte) error {
 		skip, n := binary.Uvarint(b)
 		if n <= 0 {
 			return errors.New("split: not a position")
+		}
+		if s.lossy {
+			skip = 0
 		}
 		sp := &split{position: b[n:], skip: skip}
 		q := &reading[S]{split: sp, skip: skip}

@@ -40,6 +40,7 @@ func (t *Transform[I, O]) Start(c *Context, out *Output[O]) (Operator, error) {
 func (t *Transform[I, O]) Receiver() any { return Receiver[I](t.receive) }
 
 func (t *Transform[I, O]) receive(b *record.Batch[I]) {
+	t.c.Records.Add(b.Len())
 	outer := t.c.Chain.Enter(t.c.Name)
 	t.out.begin(len(b.Times) > 0)
 	if err := t.Body(b, t.out); err != nil {

@@ -36,6 +36,14 @@ func (s State) files(yield func(state.File) bool) {
 	}
 }
 
+// Bytes is how much there is in a checkpoint.
+func (cp Checkpoint) Bytes() (n int64) {
+	for _, op := range cp.Operators {
+		n += op.Bytes()
+	}
+	return n
+}
+
 // Bytes is how much an operator saved.
 func (op Operator) Bytes() (n int64) {
 	if e := op.Enumerator; e != nil {

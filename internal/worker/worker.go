@@ -15,6 +15,7 @@ import (
 	"github.com/weirstream/weir/internal/exchange"
 	"github.com/weirstream/weir/internal/executor"
 	"github.com/weirstream/weir/internal/graph"
+	"github.com/weirstream/weir/internal/metric"
 	"github.com/weirstream/weir/internal/operator"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/internal/task"
@@ -51,15 +52,28 @@ type Worker struct {
 	settings Settings
 	report   func(control.Report)
 
-	mu  sync.Mutex // guards what is below
-	run *attempt   // the newest; nil before the first
+	mu   sync.Mutex     // guards what is below
+	run  *attempt       // the newest; nil before the first
+	past metric.Records // of the attempts before it
 }
 
 // attempt is what runs, or ran, for one attempt.
 type attempt struct {
 	number   graph.Attempt
 	inboxes  map[graph.Subtask]*exchange.Inbox
-	subtasks []subtask // in the order of their deployment, so that a simulation can be replayed
+	subtasks []subtask         // in the order of their deployment, so that a simulation can be replayed
+	in, out  []*metric.Counter // of sources, and of operators that nobody takes records from
+}
+
+// records is how many records the attempt has read and written.
+func (a *attempt) records() (r metric.Records) {
+	for _, c := range a.in {
+		r.In += c.Value()
+	}
+	for _, c := range a.out {
+		r.Out += c.Value()
+	}
+	return r
 }
 
 type subtask struct {
@@ -83,6 +97,17 @@ func New(job Job, settings Settings, report func(control.Report)) *Worker {
 		settings.SliceMax = operator.BatchSize
 	}
 	return &Worker{job: job, settings: settings, report: report}
+}
+
+// Records is how many records have been read and written here, in all attempts:
+// what is read again after a restart counts again.
+func (w *Worker) Records() metric.Records {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.run == nil {
+		return w.past
+	}
+	return w.past.Plus(w.run.records())
 }
 
 // Do carries out a command. Commands of an older attempt are dropped.
@@ -146,6 +171,7 @@ func (w *Worker) begin(n graph.Attempt) {
 		for _, s := range w.run.subtasks {
 			s.Stop()
 		}
+		w.past = w.past.Plus(w.run.records())
 	}
 	w.run = &attempt{number: n, inboxes: map[graph.Subtask]*exchange.Inbox{}}
 	for _, id := range w.job.Graph.Subtasks() {
@@ -182,6 +208,12 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 		}}
 		if restored, ok := d.Restored[op.ID]; ok {
 			st.Context.Restored, st.Context.Origin = &restored, w.settings.Origin(d.From)
+		}
+		if op.Kind == graph.Source {
+			run.in = append(run.in, &st.Context.Records)
+		}
+		if len(op.Chained)+len(op.Out) == 0 {
+			run.out = append(run.out, &st.Context.Records)
 		}
 		for _, link := range op.Chained {
 			st.Next = append(st.Next, link.To)
