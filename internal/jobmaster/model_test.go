@@ -356,6 +356,8 @@ var errPanic = errors.New("oh")
 // numbers is a source whose splits are the numbers from 0 on.
 type numbers struct{ b *bench }
 
+func (s numbers) Bounded() bool { return true }
+
 func (s numbers) Open(context.Context, connector.Reading) (connector.Reader[uint64, uint64], error) {
 	return nil, errors.New("not used")
 }
