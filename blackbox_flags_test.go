@@ -81,8 +81,10 @@ func TestMistakesEndTheProgramBeforeItReads(t *testing.T) {
 			p := start(t, wordcount(t), append([]string{"-input", "blackbox_test.go", "-output", out}, test.args...)...)
 			p.exits(2).logs(test.want...)
 			absent(t, out)
-			if strings.Contains(p.log.String(), "goroutine ") {
-				p.fatal("says it with a stack")
+			for _, noise := range []string{"goroutine ", "the job has no source"} {
+				if strings.Contains(p.log.String(), noise) {
+					p.fatal("also says %q", noise)
+				}
 			}
 		})
 	}

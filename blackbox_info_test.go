@@ -102,7 +102,7 @@ func TestInfoStartsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	out, checkpoints := filepath.Join(dir, "out"), filepath.Join(dir, "checkpoints")
-	p := start(t, wordcount(t), "-info", "-input", filepath.Join(dir, "nothing"), "-output", out,
+	p := start(t, wordcount(t), "-info", "-input", dir, "-output", out,
 		"-D", "execution.checkpointing.interval=1s", "-D", "execution.checkpointing.dir=file://"+checkpoints).exits(0)
 	absent(t, out)
 	absent(t, checkpoints)

@@ -30,8 +30,14 @@ func From[T, S any](job *Job, uid string, source connector.Source[T, S], opts ..
 			},
 		},
 	}
-	bounded, ok := source.(connector.Bounded)
-	return stream[T](job, job.add("from", graph.Node{UID: uid, Kind: graph.Source, Bounded: ok && bounded.Bounded()}, what, nil, opts))
+	n := graph.Node{UID: uid, Kind: graph.Source}
+	if s, ok := source.(connector.Bounded); ok {
+		n.Bounded = s.Bounded()
+	}
+	if s, ok := source.(connector.Lossy); ok {
+		n.Lossy = s.Lossy()
+	}
+	return stream[T](job, job.add("from", n, what, nil, opts))
 }
 
 // To writes a stream to a sink.

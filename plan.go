@@ -50,7 +50,9 @@ func prepare(build func(*Job) error, file, commandLine config.Layer) (*plan, err
 		AutoUIDs:       config.Get(cfg, config.AutoGenerateUIDs),
 	})
 	p.graph, p.notes = g, append(p.notes, warnings...)
-	mistakes = append(mistakes, err)
+	if failed == nil || len(p.Job.graph.Nodes) > 0 { // else it gave up before there was a graph
+		mistakes = append(mistakes, err)
+	}
 	if mistaken == nil {
 		mistakes = append(mistakes, p.checkSinks(), p.checkRestore())
 	}

@@ -67,6 +67,11 @@ type Reading interface {
 // one that never does.
 type Bounded interface{ Bounded() bool }
 
+// Lossy is implemented by sources that can't be read again from a position: after
+// a restart their readers go on with whatever comes next, and what they had read
+// since the checkpoint is lost.
+type Lossy interface{ Lossy() bool }
+
 // A Guarantee is what a sink promises when the job restarts.
 type Guarantee int
 

@@ -19,6 +19,8 @@ type Node struct {
 	Kind           Kind
 	Keyed          bool // has a key, and so key groups
 	Bounded        bool // a source that ends
+	Lossy          bool // a source that can't be read again
+	AcceptLoss     bool // the user knows that
 	Parallelism    int
 	MaxParallelism int
 	Chaining       Chaining
