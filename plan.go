@@ -54,7 +54,7 @@ func prepare(build func(*Job) error, file, commandLine config.Layer) (*plan, err
 		mistakes = append(mistakes, err)
 	}
 	if mistaken == nil {
-		mistakes = append(mistakes, p.checkSinks(), p.checkRestore())
+		mistakes = append(mistakes, p.checkSources(), p.checkSinks(), p.checkRestore())
 	}
 	if err := errors.Join(mistakes...); err != nil {
 		return nil, err
@@ -108,6 +108,21 @@ func (j *Job) layer() (l config.Layer) {
 		set(key, j.Config[key])
 	}
 	return l
+}
+
+// checkSources refuses a source that can't keep what checkpoints promise.
+func (p *plan) checkSources() error {
+	if config.Get(p.config, config.CheckpointInterval) == 0 {
+		return nil
+	}
+	var mistakes []error
+	for _, n := range p.Job.graph.Nodes {
+		if n.Lossy && !n.AcceptLoss {
+			mistakes = append(mistakes, fmt.Errorf("source %q at %s can't be read again: a restart loses what it had read since the checkpoint; if that is acceptable, say so by its option AcceptLoss, else take no checkpoints (%s)",
+				n.UID, n.Where, config.CheckpointInterval.Key()))
+		}
+	}
+	return errors.Join(mistakes...)
 }
 
 // checkSinks refuses a sink that would never show anything.
