@@ -127,6 +127,9 @@ func Fold[K comparable, T, V any](in KeyedStream[K, T], uid string, f func(V, T)
 	return fold(in, "fold", uid, opts, func(to *V, v *T, _ bool) { *to = f(*to, *v) })
 }
 
+// ahead is how many keys fold looks for at the same time.
+const ahead = 32
+
 // fold keeps one value per key and emits it after each change. It works on the
 // state's table itself.
 func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts []Option, f func(to *V, record *T, first bool)) Stream[Pair[K, V]] {
@@ -134,6 +137,9 @@ func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts [
 		table := state.NewTable[V](op, "value")
 		t.Body = func(b *record.Batch[T], out *operator.Output[Pair[K, V]]) error {
 			for i := range b.Values {
+				if i%ahead == 0 {
+					table.Ahead(b.Hashes[i:min(i+ahead, len(b.Hashes))])
+				}
 				k := in.key(b.Values[i])
 				to, first := table.Ref(k, b.Hashes[i])
 				if f(to, &b.Values[i], first); len(b.Times) > 0 {

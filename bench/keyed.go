@@ -61,7 +61,7 @@ func keyedSum(n, keys uint64, p int, c weir.Checkpoints) (check uint64, complete
 		job.Checkpoints = c
 		events := weir.From(job, "numbers", numbers{n, generator(keys)})
 		byKey := weir.KeyBy(events, func(e event) uint64 { return e.Key })
-		added := weir.Reduce(byKey, "sum", func(sum, e event) event { return event{e.Key, sum.Value + e.Value} })
+		added := weir.Fold(byKey, "sum", func(sum int64, e event) int64 { return sum + e.Value })
 		weir.To(added, "tally", sink)
 		return nil
 	})
@@ -80,7 +80,7 @@ type sums struct {
 // A mark is prepared by each writer at each barrier.
 type mark struct{ Subtask int }
 
-func (s *sums) Open(_ context.Context, w connector.Writing) (connector.Writer[weir.Pair[uint64, event], mark], error) {
+func (s *sums) Open(_ context.Context, w connector.Writing) (connector.Writer[weir.Pair[uint64, int64], mark], error) {
 	t := &tally{}
 	return &writer{s, t, t.add, mark{w.Subtask()}}, nil
 }
@@ -108,9 +108,9 @@ type writer struct {
 	mark  mark
 }
 
-func (w *writer) Write(_ context.Context, b *record.Batch[weir.Pair[uint64, event]]) error {
+func (w *writer) Write(_ context.Context, b *record.Batch[weir.Pair[uint64, int64]]) error {
 	for i := range b.Values {
-		w.sink(b.Values[i].Key, b.Values[i].Value.Value)
+		w.sink(b.Values[i].Key, b.Values[i].Value)
 	}
 	return nil
 }

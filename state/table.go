@@ -30,6 +30,7 @@ type Table[K comparable, V any] struct {
 	format format[K, V]
 	// pending are the captures that haven't walked the whole table yet, oldest first.
 	pending []*capture[K, V]
+	seen    uint64 // what Ahead has read, so that it does
 }
 
 const (
@@ -45,15 +46,18 @@ const (
 )
 
 type part[K comparable, V any] struct {
-	control [groups]uint64
-	passed  [groups]uint8
-	depth   uint8  // the number of hash bits that all its entries share
-	used    uint16 // slots in use
+	passed [groups]uint8
+	depth  uint8  // the number of hash bits that all its entries share
+	used   uint16 // slots in use
 	// walked is the newest epoch of which every entry here has been captured.
 	walked uint32
 	// next holds what has no room here, where hashes don't tell keys apart.
-	next  *part[K, V]
-	slots [partSlots]slot[K, V]
+	next *part[K, V]
+	// With this, and the word that Go puts before a large object that holds
+	// pointers, slots begin with a cache line: none of 32 bytes lies in two.
+	_       [8]byte
+	slots   [partSlots]slot[K, V]
+	control [groups]uint64
 }
 
 type slot[K comparable, V any] struct {
@@ -88,6 +92,22 @@ func (t *Table[K, V]) Ref(k K, hash uint64) (v *V, fresh bool) {
 		t.touch(p, s)
 	}
 	return &s.value, false
+}
+
+// Ahead reads where some keys should be, given by their hashes, so that the
+// processor fetches all of that at the same time. It pays where the next few
+// dozen keys are known and the table is larger than a cache.
+func (t *Table[K, V]) Ahead(hashes []uint64) {
+	if len(t.dir) < smallTable {
+		return
+	}
+	seen := uint64(0)
+	for _, hash := range hashes {
+		h := uint32(hash)
+		p := t.part(h)
+		seen += uint64(p.home(h).hash) + p.control[uint8(h)/8]
+	}
+	t.seen = seen
 }
 
 // find returns the value of a key to be read, or nil.
