@@ -519,7 +519,7 @@ func TestStateWithoutAnOperatorIsRefusedUnlessThatIsAllowed(t *testing.T) {
 	job.kill()
 	from := p.chk(p.id(), last(p.complete(p.id())))
 	p.args = output
-	p.start("-s", from).exits(1).logs(`"top"`, from, "-n")
+	p.start("-s", from).exits(1).logs(`"top of each"`, from, "-n (-allowNonRestoredState)")
 	if finals := p.finals(); len(finals) > 0 {
 		t.Error("output of a job that couldn't start:", finals)
 	}
