@@ -119,6 +119,7 @@ type Stream[T any] struct {
 // leave it.
 type origin struct {
 	node      int
+	side      string // the tag of the side output; empty: the main one
 	partition graph.Partition
 	edge      operator.Edge
 }
@@ -136,7 +137,7 @@ func (j *Job) add(verb string, n graph.Node, what node, from []origin, opts []Op
 	j.graph.Nodes = append(j.graph.Nodes, n)
 	j.nodes = append(j.nodes, what)
 	for _, f := range from {
-		j.graph.Edges = append(j.graph.Edges, graph.Edge{From: f.node, To: at, Partition: f.partition})
+		j.graph.Edges = append(j.graph.Edges, graph.Edge{From: f.node, To: at, Side: f.side, Partition: f.partition})
 		j.edges = append(j.edges, f.edge)
 	}
 	return at
@@ -166,14 +167,14 @@ func caller() string {
 
 // stream is the plain view of an operator's output.
 func stream[T any](j *Job, node int) Stream[T] {
-	return Stream[T]{j, []origin{{node, graph.Auto, operator.Rebalance[T]()}}}
+	return Stream[T]{j, []origin{{node: node, partition: graph.Auto, edge: operator.Rebalance[T]()}}}
 }
 
 // through returns the stream with its records spread by a partition.
 func through[T any](in Stream[T], p graph.Partition, e operator.Edge) Stream[T] {
 	out := Stream[T]{job: in.job}
 	for _, o := range in.from {
-		out.from = append(out.from, origin{o.node, p, e})
+		out.from = append(out.from, origin{o.node, o.side, p, e})
 	}
 	return out
 }

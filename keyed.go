@@ -78,7 +78,7 @@ func keyed[K comparable, I, O any](in KeyedStream[K, I], verb, uid string, opts 
 // Process runs a keyed operator. The constructor is called once per subtask; it
 // declares the operator's state and returns its functions.
 func Process[K comparable, I, O any](in KeyedStream[K, I], uid string, construct func(op *Op[K, O]) Handler[I], opts ...Option) Stream[O] {
-	return keyed(in, "process", uid, opts, func(op *Op[K, O], t *operator.Transform[I, O]) {
+	return withSides(keyed(in, "process", uid, opts, func(op *Op[K, O], t *operator.Transform[I, O]) {
 		h := construct(op)
 		if t.Last, t.Quit = h.End, h.Close; h.Record == nil {
 			return
@@ -95,7 +95,7 @@ func Process[K comparable, I, O any](in KeyedStream[K, I], uid string, construct
 			}
 			return nil
 		}
-	})
+	}))
 }
 
 // Pair is a key and what belongs to it.

@@ -122,14 +122,14 @@ func (o *Out[O]) Lists() *state.Lists { return o.c.Lists() }
 // Operate runs an operator without a key. The constructor is called once per
 // subtask; it declares the operator's state and returns its functions.
 func Operate[I, O any](in Stream[I], uid string, construct func(op *Out[O]) Handler[I], opts ...Option) Stream[O] {
-	return transform(in, "operate", uid, opts, func(c *operator.Context, out *operator.Output[O]) *operator.Transform[I, O] {
+	return withSides(transform(in, "operate", uid, opts, func(c *operator.Context, out *operator.Output[O]) *operator.Transform[I, O] {
 		t := &operator.Transform[I, O]{}
 		h := construct(&Out[O]{out: out, c: c})
 		if t.Last, t.Quit = h.End, h.Close; h.Record != nil {
 			t.Body = operator.Handle[I, O](h.Record)
 		}
 		return t
-	})
+	}))
 }
 
 // Union is a view of several streams as one, in no particular order.
@@ -138,10 +138,18 @@ func Union[T any](first Stream[T], others ...Stream[T]) Stream[T] {
 	for _, o := range others {
 		if o.job != first.job {
 			first.job.mistake("union", "", errNoStream)
+			continue
 		}
 		all.from = append(all.from, o.from...)
 	}
 	return all
+}
+
+// Forward is a view of a stream whose records go to the subtask of the next
+// operator that has the number of their own. It is how streams flow anyway
+// between operators of equal parallelism; others are refused.
+func Forward[T any](in Stream[T]) Stream[T] {
+	return through(in, graph.Forward, operator.Forward[T]())
 }
 
 // Rebalance is a view of a stream whose records go to the next operator's
@@ -150,8 +158,37 @@ func Rebalance[T any](in Stream[T]) Stream[T] {
 	return through(in, graph.Rebalance, operator.Rebalance[T]())
 }
 
+// Rescale is a view of a stream whose records go in turn to a few of the next
+// operator's subtasks, those near to their own: 2 subtasks share 4 as 2 and 2,
+// and 4 feed 2 in pairs. Between machines fewer records travel than with
+// Rebalance, and the load is as uneven as it is.
+func Rescale[T any](in Stream[T]) Stream[T] {
+	return through(in, graph.Rescale, operator.Rebalance[T]()) // in turn, to those it has channels to
+}
+
 // Shuffle is a view of a stream whose records go to the next operator's subtasks
 // at random.
 func Shuffle[T any](in Stream[T]) Stream[T] {
 	return through(in, graph.Shuffle, operator.Shuffle[T]())
+}
+
+// Global is a view of a stream whose records all go to subtask 0 of the next
+// operator.
+func Global[T any](in Stream[T]) Stream[T] {
+	return through(in, graph.Global, operator.Forward[T]())
+}
+
+// Replicate is a view of a stream whose records go to every subtask of the next
+// operator, as with Flink's broadcast. The subtasks share what a record refers to
+// (slices, maps, pointers), and so must not change it.
+func Replicate[T any](in Stream[T]) Stream[T] {
+	return through(in, graph.Broadcast, operator.Broadcast[T]())
+}
+
+// PartitionBy is a view of a stream whose records go to the subtask of the next
+// operator that a function chooses, from 0 to subtasks-1. Any other number fails
+// the job. The function is called by all subtasks of the operators that the
+// stream comes from, at the same time.
+func PartitionBy[T any](in Stream[T], choose func(record T, subtasks int) int) Stream[T] {
+	return through(in, graph.Custom, operator.Custom(choose))
 }

@@ -107,7 +107,7 @@ func (g *JobGraph) String() string {
 	for i, t := range g.Tasks {
 		fmt.Fprintf(&b, "%d. %s  p=%d max=%d", i+1, t.Name, t.Parallelism, t.MaxParallelism)
 		for _, e := range t.In {
-			fmt.Fprintf(&b, "  <- %d %s", g.Edges[e].From+1, g.Edges[e].Partition)
+			fmt.Fprintf(&b, "  <- %s %s", output(g.Edges[e].From, g.Edges[e].Side), g.Edges[e].Partition)
 		}
 		b.WriteByte('\n')
 	}

@@ -33,10 +33,10 @@ func anyJob(rng *rand.Rand) (StreamGraph, Defaults) {
 			n.UID = fmt.Sprint("uid ", i)
 		}
 		if rng.IntN(4) == 0 {
-			n.Parallelism = 1 + rng.IntN(3)
+			n.Parallelism = 1 + rng.IntN(9)
 		}
 		if rng.IntN(4) == 0 {
-			n.MaxParallelism = 3 + rng.IntN(2)
+			n.MaxParallelism = 9 + rng.IntN(2)
 		}
 		inputs := 0
 		if i > 0 {
@@ -47,9 +47,12 @@ func anyJob(rng *rand.Rand) (StreamGraph, Defaults) {
 		}
 		s.Nodes[to] = n
 		for range min(inputs, 2) {
-			e := Edge{From: place[rng.IntN(i)], To: to, Partition: Partition(rng.IntN(5))}
+			e := Edge{From: place[rng.IntN(i)], To: to, Partition: Partition(rng.IntN(int(Custom) + 1))}
 			if e.Partition == Forward {
 				e.Partition = Auto
+			}
+			if rng.IntN(5) == 0 {
+				e.Side = "late"
 			}
 			s.Edges = append(s.Edges, e)
 		}
@@ -132,11 +135,16 @@ func checkTasks(s StreamGraph, g *JobGraph) error {
 	return nil
 }
 
-// checkChannels: what one end calls an output, the other calls an input, and an
-// input's index is its place.
+// checkChannels: what one end calls an output, the other calls an input, an
+// input's index is its place, and each subtask is on each edge of its task.
 func checkChannels(g *JobGraph) error {
+	type end struct {
+		edge int
+		of   Subtask
+	}
 	var (
 		open  = map[Channel]bool{}
+		ends  = map[end]bool{}
 		count int
 	)
 	for _, s := range g.Subtasks() {
@@ -144,7 +152,7 @@ func checkChannels(g *JobGraph) error {
 			if c.From != s || open[c] {
 				return fmt.Errorf("%v isn't an output of its own", c)
 			}
-			open[c] = true
+			open[c], ends[end{c.Edge, s}] = true, true
 		}
 	}
 	for _, s := range g.Subtasks() {
@@ -152,7 +160,17 @@ func checkChannels(g *JobGraph) error {
 			if c.To != s || c.Index != i || !open[c] {
 				return fmt.Errorf("%v is no output", c)
 			}
+			ends[end{c.Edge, s}] = true
 			count++
+		}
+	}
+	for i, e := range g.Edges {
+		for _, t := range []Task{g.Tasks[e.From], g.Tasks[e.To]} {
+			for subtask := range t.Parallelism {
+				if !ends[end{i, Subtask{t.ID, subtask}}] {
+					return fmt.Errorf("subtask %d of %q isn't on edge %d", subtask, t.Name, i)
+				}
+			}
 		}
 	}
 	if count != len(open) {

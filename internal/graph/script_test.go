@@ -133,7 +133,8 @@ func parse(t *testing.T, text string) job {
 	return j
 }
 
-var partitions = map[string]Partition{"forward": Forward, "hash": Hash, "rebalance": Rebalance, "shuffle": Shuffle}
+var partitions = map[string]Partition{"forward": Forward, "hash": Hash, "rebalance": Rebalance, "shuffle": Shuffle,
+	"rescale": Rescale, "global": Global, "broadcast": Broadcast, "custom": Custom}
 
 func (j *job) defaults(t *testing.T, words []string) {
 	for _, w := range words {

@@ -68,11 +68,19 @@ const (
 	Hash                       // the one that owns the record's key
 	Rebalance                  // one after the other
 	Shuffle                    // any
+	Rescale                    // one after the other of those near the sender
+	Global                     // the first
+	Broadcast                  // all
+	Custom                     // the one that the user's function says
 )
 
 func (p Partition) String() string {
-	return [...]string{"auto", "forward", "hash", "rebalance", "shuffle"}[p]
+	return [...]string{"auto", "forward", "hash", "rebalance", "shuffle", "rescale", "global", "broadcast", "custom"}[p]
 }
+
+// near reports whether a subtask sends to a few receivers only. Otherwise it has
+// a channel to each, which brings at least its barriers and its end.
+func (p Partition) near() bool { return p == Forward || p == Rescale }
 
 // String returns a line for each node, with what was set and where its records
 // come from.
@@ -88,12 +96,21 @@ func (s StreamGraph) String() string {
 		}
 		for _, e := range s.Edges {
 			if e.To == i {
-				fmt.Fprintf(&b, "  <- %d %s", e.From+1, e.Partition)
+				fmt.Fprintf(&b, "  <- %s %s", output(e.From, e.Side), e.Partition)
 			}
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// output names what an edge carries, for String: the sender's number and the
+// side output's tag.
+func output(from int, side string) string {
+	if side == "" {
+		return fmt.Sprint(from + 1)
+	}
+	return fmt.Sprintf("%d/%s", from+1, side)
 }
 
 // title is the node's name with its kind, as Flink shows it.

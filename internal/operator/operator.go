@@ -36,10 +36,21 @@ type Receiver[T any] func(b *record.Batch[T])
 type Spec struct {
 	// Out is the type of the records that the operator emits; nil if it emits none.
 	Out record.Type
+	// Sides holds the types of the side outputs that are read, by tag.
+	Sides map[string]record.Type
 	// Open makes the operator in one subtask. Next holds, for each edge that
-	// leaves it, a Receiver[O] as any. An operator that comes with an error is
-	// closed, and nothing else.
+	// leaves it, a Receiver[O] as any, or a Side. An operator that comes with an
+	// error is closed, and nothing else.
 	Open func(c *Context, next []any) (Operator, error)
+}
+
+// Type returns the type of the records on an edge that carries the side output of
+// tag, or the main output if tag is empty.
+func (s *Spec) Type(tag string) record.Type {
+	if tag == "" {
+		return s.Out
+	}
+	return s.Sides[tag]
 }
 
 // An Edge says how records leave for another task.

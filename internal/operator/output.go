@@ -9,19 +9,34 @@ type Output[T any] struct {
 	next  []Receiver[T]
 	batch record.Batch[T]
 	limit int // length at which Emit looks closer: 0 while closed or timed
+	moment
+	sides Sides
+}
+
+// moment is what holds while one of an operator's functions is at work.
+type moment struct {
 	open  bool
 	timed bool
 	at    int64 // time of the records being emitted, if timed
 }
 
-// NewOutput makes the output of an operator; next are Receiver[T] as any.
+// NewOutput makes the output of an operator; next are Receiver[T] as any, and
+// Side.
 func NewOutput[T any](c *Context, next []any) *Output[T] {
 	o := &Output[T]{chain: c.Chain}
+	o.sides = Sides{c: c, main: &o.moment}
 	for _, r := range next {
-		o.next = append(o.next, r.(Receiver[T]))
+		if side, ok := r.(Side); ok {
+			o.sides.next = append(o.sides.next, side)
+		} else {
+			o.next = append(o.next, r.(Receiver[T]))
+		}
 	}
 	return o
 }
+
+// Sides returns the operator's side outputs.
+func (o *Output[T]) Sides() *Sides { return &o.sides }
 
 // Emit passes a record on.
 func (o *Output[T]) Emit(v T) {
@@ -56,12 +71,18 @@ func (o *Output[T]) begin(timed bool) {
 	if timed {
 		o.limit = 0 // so that Emit calls look
 	}
+	for _, s := range o.sides.outputs {
+		s.begin(timed)
+	}
 }
 
 // end passes on what is left, and refuses records.
 func (o *Output[T]) end() {
 	o.flush()
 	o.open, o.limit = false, 0
+	for _, s := range o.sides.outputs {
+		s.end()
+	}
 }
 
 // flush passes on what was emitted since the last time.

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -15,6 +16,8 @@ type Routing struct {
 	Senders        []exchange.Sender // one for each subtask that this one sends to
 	Subtask        int               // that sends
 	MaxParallelism int               // of the receiver
+	To             string            // what the user calls the receiver
+	Chain          *Chain            // that the router is at the end of
 }
 
 // A Router spreads an operator's output over the channels of one edge.
@@ -112,7 +115,7 @@ func (p *port[T]) one(b *record.Batch[T], i int) {
 	}
 }
 
-// Forward sends everything down the one channel there is.
+// Forward sends everything down the one channel there is, or else the first.
 func Forward[T any]() Edge {
 	return Edge{func(r Routing) Router {
 		p := newPorts[T](r.Senders)
@@ -183,6 +186,38 @@ func Hash[K, T any](key func(T) K, codec codec.Key[K]) Edge {
 				to := owner[keygroup.Of(h, len(owner))]
 				to.batch.Hashes = append(to.batch.Hashes, h)
 				to.one(b, i)
+			}
+		}
+		return p
+	}}
+}
+
+// Broadcast sends each record to every subtask. All get the same record: what it
+// refers to is shared.
+func Broadcast[T any]() Edge {
+	return Edge{func(r Routing) Router {
+		p := newPorts[T](r.Senders)
+		p.spread = func(b *record.Batch[T]) {
+			for i := range p.open {
+				p.open[i].all(b)
+			}
+		}
+		return p
+	}}
+}
+
+// Custom sends each record to the subtask that choose says.
+func Custom[T any](choose func(record T, subtasks int) int) Edge {
+	return Edge{func(r Routing) Router {
+		p := newPorts[T](r.Senders)
+		p.spread = func(b *record.Batch[T]) {
+			for i := range b.Values {
+				to := choose(b.Values[i], len(p.open))
+				if to < 0 || to >= len(p.open) {
+					r.Chain.Fail(r.Chain.At(), fmt.Errorf("partition to %q: the function chose subtask %d, and there are 0 to %d", r.To, to, len(p.open)-1))
+					return
+				}
+				p.open[to].one(b, i)
 			}
 		}
 		return p

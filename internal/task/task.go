@@ -47,14 +47,15 @@ type Step struct {
 	Spec operator.Spec
 	// Context is the operator's; the subtask fills in Context, Chain and Executor.
 	Context *operator.Context
-	Next    []int // its consumers in the chain, as indices into Operators
-	Outputs []int // the edges that leave it, as indices into Outputs
+	Next    []graph.Link // to its consumers in the chain
+	Outputs []int        // the edges that leave it, as indices into Outputs
 }
 
 // An Output is an edge to another task.
 type Output struct {
 	Edge    operator.Edge
 	Routing operator.Routing
+	Side    string // the tag of the side output that it carries; empty: the main output
 }
 
 // Reports is whom a subtask tells what became of it. The methods may be called
@@ -211,16 +212,17 @@ func (s *Subtask) name(operator int) string { return s.plan.Operators[operator].
 // open makes the operators, the last ones first, since each needs its receivers.
 func (s *Subtask) open() {
 	for _, o := range s.plan.Outputs {
+		o.Routing.Chain = &s.chain
 		s.routers = append(s.routers, o.Edge.Route(o.Routing))
 	}
 	for i := len(s.plan.Operators) - 1; i >= 0; i-- {
 		st := s.plan.Operators[i]
 		var next []any
-		for _, n := range st.Next {
-			next = append(next, s.operators[n].Receiver())
+		for _, link := range st.Next {
+			next = append(next, operator.To(link.Side, s.operators[link.To].Receiver()))
 		}
 		for _, o := range st.Outputs {
-			next = append(next, s.routers[o].Receiver())
+			next = append(next, operator.To(s.plan.Outputs[o].Side, s.routers[o].Receiver()))
 		}
 		c := st.Context
 		c.Context, c.Chain, c.Executor = s.ctx, &s.chain, s.plan.Executor
@@ -229,6 +231,8 @@ func (s *Subtask) open() {
 		s.operators[i] = op
 		if err != nil {
 			s.chain.Fail(c.Name, fmt.Errorf("open: %w", err))
+		}
+		if s.chain.Err() != nil {
 			return
 		}
 	}

@@ -201,7 +201,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 	}
 	place := map[int]int{} // of each edge that leaves the chain, in p.Outputs
 	for _, op := range t.Operators {
-		st := task.Step{ID: op.ID, Spec: w.job.Nodes[op.Node], Context: &operator.Context{
+		st := task.Step{ID: op.ID, Spec: w.job.Nodes[op.Node], Next: op.Chained, Context: &operator.Context{
 			Operator: op.ID, Name: cmp.Or(op.UID, op.Name), Index: id.Index, Degree: t.Parallelism, MaxParallelism: cmp.Or(d.MaxParallelism[op.ID], op.MaxParallelism),
 			Job: w.job.ID, AttemptName: d.Name, Checkpoint: d.Checkpoint, DropUnclaimed: w.settings.DropUnclaimed,
 			Backend: w.settings.Backend, Logger: log.With("operator", cmp.Or(op.UID, op.Name)),
@@ -215,17 +215,18 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 		if len(op.Chained)+len(op.Out) == 0 {
 			run.out = append(run.out, &st.Context.Records)
 		}
-		for _, link := range op.Chained {
-			st.Next = append(st.Next, link.To)
-		}
 		for _, e := range op.Out {
 			place[e] = len(p.Outputs)
 			st.Outputs = append(st.Outputs, len(p.Outputs))
 			edge := w.job.Graph.Edges[e]
 			to := &w.job.Graph.Tasks[edge.To]
 			p.Outputs = append(p.Outputs, task.Output{
-				Edge:    w.job.Edges[edge.Edge],
-				Routing: operator.Routing{Subtask: id.Index, MaxParallelism: cmp.Or(d.MaxParallelism[to.ID], to.MaxParallelism)},
+				Edge: w.job.Edges[edge.Edge],
+				Routing: operator.Routing{
+					Subtask: id.Index, MaxParallelism: cmp.Or(d.MaxParallelism[to.ID], to.MaxParallelism),
+					To: cmp.Or(to.Operators[0].UID, to.Operators[0].Name),
+				},
+				Side: edge.Side,
 			})
 		}
 		p.Operators = append(p.Operators, st)
@@ -244,8 +245,9 @@ func (w *Worker) sender(t *graph.Task, c graph.Channel) exchange.Sender {
 	if !w.settings.Encode {
 		return s
 	}
-	from := t.Operators[w.job.Graph.Edges[c.Edge].Operator]
-	return exchange.Encoded(s, w.job.Nodes[from.Node].Out)
+	edge := w.job.Graph.Edges[c.Edge]
+	from := t.Operators[edge.Operator]
+	return exchange.Encoded(s, w.job.Nodes[from.Node].Type(edge.Side))
 }
 
 // reports puts a subtask's reports into messages.
