@@ -183,38 +183,10 @@ func (l *life) process() (finished bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	env := environment{
+	return w.execute(p, environment{
 		executor: w, files: files, random: w.rng.Uint64, log: l.log,
 		encode: pick.IntN(2) == 0, sliceMax: 1 << pick.IntN(6), line: w.send,
-	}
-	var running *Running
-	var failed error
-	alive, err := w.run(func() bool { // starting can be struck as well
-		if running == nil && failed == nil {
-			running, failed = p.start(context.Background(), env)
-		}
-		return failed != nil || running.over()
 	})
-	switch {
-	case err != nil, !alive:
-		return false, err
-	case errors.Is(failed, errFinished):
-		return true, nil
-	case failed != nil:
-		w.trace("start: %v", failed)
-		if w.calm {
-			return false, failed
-		}
-		return false, nil
-	}
-	if err := running.Wait(); err != nil {
-		w.trace("ended: %v", err)
-		if w.calm {
-			return false, err
-		}
-		return false, nil
-	}
-	return true, nil
 }
 
 // build is the job: two sources, keyed state of several kinds, a buffer that is

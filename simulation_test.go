@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -244,6 +245,34 @@ func (w *world) run(done func() bool) (alive bool, err error) {
 		}
 	}
 	return true, nil
+}
+
+// execute runs a job until it ends or the process is killed. That it fails is an
+// error only when nothing is to blame for it.
+func (w *world) execute(p *plan, env environment) (finished bool, err error) {
+	var running *Running
+	var failed error
+	alive, err := w.run(func() bool { // starting can be struck as well
+		if running == nil && failed == nil {
+			running, failed = p.start(context.Background(), env)
+		}
+		return failed != nil || running.over()
+	})
+	switch {
+	case err != nil, !alive:
+		return false, err
+	case errors.Is(failed, errFinished):
+		return true, nil
+	case failed == nil:
+		failed = running.Wait()
+	}
+	if failed != nil {
+		w.trace("failed: %v", failed)
+		if w.calm {
+			return false, failed
+		}
+	}
+	return failed == nil, nil
 }
 
 func (p *process) String() string {

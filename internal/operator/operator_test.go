@@ -198,6 +198,42 @@ func TestHeldBackRecordsAreInTheSnapshot(t *testing.T) {
 	}
 }
 
+// What was saved of a list is there in the constructor, so that it can pick what is
+// its own of a union list before the next barrier.
+func TestListsAreRestoredBeforeTheConstructorReturns(t *testing.T) {
+	c := newContext()
+	shared, rules := state.NewUnion[int](c, "shared"), state.NewBroadcast[string, int](c, "rules")
+	shared.Append(1, 2, 3)
+	rules.Put("a", 1)
+	saved := write(t, start(t, c, &Transform[int, int]{Body: Map(same)}, NewOutput[int](c, nil)))
+	// S65: the same of a subtask that gets no share.
+	for _, restored := range []snapshot.State{saved, {}} {
+		c = newContext()
+		c.Restored = &restored
+		shared, rules = state.NewUnion[int](c, "shared"), state.NewBroadcast[string, int](c, "rules")
+		if n := len(restored.Lists); shared.Len() != n/2*3 || rules.Get("a") != n/2 {
+			t.Errorf("of %d lists there are %d items and %d rules", n, shared.Len(), rules.Len())
+		}
+		shared.Clear()
+		if again := write(t, start(t, c, &Transform[int, int]{Body: Map(same)}, NewOutput[int](c, nil))); len(again.Lists[0].Lengths) > 0 {
+			t.Errorf("saved again with %v", again.Lists)
+		}
+	}
+}
+
+func TestListsThatNobodyDeclaresAreDroppedIfAllowed(t *testing.T) {
+	c := newContext()
+	state.NewUnion[int](c, "gone").Append(1)
+	saved := write(t, start(t, c, &Transform[int, int]{Body: Map(same)}, NewOutput[int](c, nil)))
+	var log strings.Builder
+	c = newContext()
+	c.Restored, c.DropUnclaimed, c.Logger = &saved, true, slog.New(slog.NewTextHandler(&log, nil))
+	start(t, c, &Transform[int, int]{Body: Map(same)}, NewOutput[int](c, nil))
+	if !strings.Contains(log.String(), "state dropped") || !strings.Contains(log.String(), "state=gone") {
+		t.Errorf("log: %s", &log)
+	}
+}
+
 func write(t *testing.T, op Operator) snapshot.State {
 	t.Helper()
 	part, err := op.Freeze(record.Barrier{Checkpoint: 1})

@@ -129,6 +129,7 @@ func TestEveryTruncationIsFound(t *testing.T) {
 	}
 }
 
+// S67: what a newer program wrote is refused as that.
 func TestAnotherVersionIsNamed(t *testing.T) {
 	data := Encode(sample())
 	binary.LittleEndian.PutUint32(data[len(magic):], 9)
