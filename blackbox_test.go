@@ -205,13 +205,11 @@ func (p *process) dies(by syscall.Signal) *process {
 	return p
 }
 
-// logs fails the test unless each text is in what went to standard error.
+// logs waits until each text is in what went to standard error.
 func (p *process) logs(texts ...string) *process {
 	p.Helper()
 	for _, text := range texts {
-		if !strings.Contains(p.log.String(), text) {
-			p.fatal("doesn't say %q", text)
-		}
+		p.until(fmt.Sprintf("it said %q", text), func() bool { return strings.Contains(p.log.String(), text) })
 	}
 	return p
 }
