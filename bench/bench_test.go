@@ -13,7 +13,7 @@ import (
 )
 
 // tiny lets every row run in a moment.
-var tiny = scale{small: 100, large: 5_000, interval: 20 * time.Millisecond}
+var tiny = scale{small: 100, large: 5_000, interval: 10 * time.Millisecond, enough: 300 * time.Millisecond}
 
 // agreed is what every line of -json must hold.
 var agreed = []string{"compared_rate", "compared_with", "rate", "ratio", "row", "unit"}
@@ -76,7 +76,7 @@ func TestAWrongResultFailsItsRow(t *testing.T) {
 
 // What is there once per batch, or once per job, doesn't count as per record.
 func TestNoAllocationPerRecord(t *testing.T) {
-	for name, p := range map[string]program{"chain": chain, "keyed sum": sumOf1K} {
+	for name, p := range map[string]program{"chain": chain, "keyed sum": sumOf(1_000, 1)} {
 		t.Run(name, func(t *testing.T) {
 			const n = 1 << 20
 			once, twice := allocations(t, p, n), allocations(t, p, 2*n)
@@ -97,30 +97,26 @@ func allocations(t *testing.T, p program, n uint64) float64 {
 	return float64(after.Mallocs - before.Mallocs)
 }
 
-func sumOf1K(n uint64) (uint64, error) {
-	check, _, err := keyedSum(n, 1_000, 1, weir.Checkpoints{})
-	return check, err
+func sumOf(keys uint64, p int) program {
+	return func(n uint64) (uint64, error) {
+		check, _, err := keyedSum(n, keys, p, weir.Checkpoints{})
+		return check, err
+	}
 }
 
-// BenchmarkEngine is for profiles.
+// BenchmarkEngine runs the engine's side alone, for profiles.
 func BenchmarkEngine(b *testing.B) {
 	const n = 50_000_000
-	sum := func(keys uint64, p int) program {
-		return func(n uint64) (uint64, error) {
-			check, _, err := keyedSum(n, keys, p, weir.Checkpoints{})
-			return check, err
-		}
-	}
 	for _, c := range []struct {
 		name string
 		run  program
 	}{
 		{"chain", chain},
-		{"keyed sum 1K p1", sum(1_000, 1)},
-		{"keyed sum 1M p1", sum(1_000_000, 1)},
-		{"keyed sum 1K p2", sum(1_000, 2)},
-		{"keyed sum 1M p2", sum(1_000_000, 2)},
-		{"keyed sum 1M p1 checkpoint 1s", func(n uint64) (uint64, error) { return checkpointed("profile", n, 1_000_000, time.Second) }},
+		{"keyed sum 1K p1", sumOf(1_000, 1)},
+		{"keyed sum 1M p1", sumOf(1_000_000, 1)},
+		{"keyed sum 1K p2", sumOf(1_000, 2)},
+		{"keyed sum 1M p2", sumOf(1_000_000, 2)},
+		{"keyed sum 1M p1 checkpoint 1s", func(n uint64) (uint64, error) { return checkpointed(b.Name(), n, 1_000_000, time.Second) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

@@ -13,6 +13,7 @@ import (
 	"github.com/weirstream/weir/record"
 )
 
+// keyedRow compares the engine with goroutines.
 func keyedRow(name string, keys uint64, p int) row {
 	engine := func(n uint64) (uint64, error) {
 		check, _, err := keyedSum(n, keys, p, weir.Checkpoints{})
@@ -23,13 +24,13 @@ func keyedRow(name string, keys uint64, p int) row {
 }
 
 // checkpointRow compares the engine with itself.
-func checkpointRow(name string, keys uint64, interval time.Duration) row {
-	with := func(n uint64) (uint64, error) { return checkpointed(name, n, keys, interval) }
+func checkpointRow(name string, keys uint64, s scale) row {
+	with := func(n uint64) (uint64, error) { return checkpointed(name, n, keys, s.interval) }
 	without := func(n uint64) (uint64, error) {
 		check, _, err := keyedSum(n, keys, 1, weir.Checkpoints{})
 		return check, err
 	}
-	return throughput(name, with, "the same without checkpoints", without, interval*7/2)
+	return throughput(name, with, "the same without checkpoints", without, s.enough)
 }
 
 // checkpointed is the keyed sum with checkpoints to disk, some of which must have
