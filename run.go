@@ -222,11 +222,17 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		Target:        p.target(env),
 		Origin:        env.origin(),
 	}, func(m control.Report) { env.line(toMaster, m, func() { r.master.Report(m) }) })
-	r.master = jobmaster.New(p.settings(env, h, log, func(m control.Command) {
+	settings := p.settings(env, h, log, func(m control.Command) {
 		env.line(toWorker, m, func() { r.worker.Do(m) })
-	}))
+	})
+	var forget func() bool // ctx may live longer than the job
+	settings.Ended = func(o jobmaster.Outcome) error {
+		forget()
+		return h.ended(o)
+	}
+	r.master = jobmaster.New(settings)
+	forget = context.AfterFunc(ctx, r.master.Suspend)
 	r.master.Start()
-	context.AfterFunc(ctx, r.master.Suspend)
 	return r, nil
 }
 
@@ -250,7 +256,6 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 		KeepCancelled: config.Get(p.config, config.CheckpointRetention) == string(RetainOnCancel),
 		StopTimeout:   config.Get(p.config, config.CancellationLimit),
 		Send:          send,
-		Ended:         h.ended,
 		Random:        env.random,
 		Log:           log,
 	}
