@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/internal/jobmaster"
 )
 
 // Main runs a job as a program: it adds the engine's options to the standard
@@ -106,7 +107,7 @@ func (o *options) register(fs *flag.FlagSet) (added []engineFlag, err error) {
 
 // program is Main up to the exit code. The file is the one that calls Main.
 func program(build func(*Job) error, file string) int {
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	log := slog.New(stacked{slog.NewTextHandler(os.Stderr, nil), os.Stderr})
 	env := production(log)
 	var o options
 	job, again, err := o.fromCommandLine(build, flag.CommandLine, os.Args[1:])
@@ -129,12 +130,14 @@ func program(build func(*Job) error, file string) int {
 	}
 	var by interruption
 	interrupted := errors.As(context.Cause(ctx), &by)
+	if interrupted && run != nil && run.Status().State == jobmaster.Suspended.String() {
+		fmt.Fprintln(os.Stderr, run.howToGoOn(started(file)+" "+again))
+	}
 	switch {
 	case errors.Is(err, errFinished):
 		log.Info(err.Error())
 		return 0
 	case interrupted && errors.Is(err, ErrSuspended):
-		fmt.Fprintln(os.Stderr, run.howToGoOn(started(file)+" "+again))
 		return dieBy(syscall.Signal(by))
 	case interrupted && errors.Is(err, context.Canceled): // before the job had begun
 		return dieBy(syscall.Signal(by))
@@ -149,6 +152,42 @@ func (o *options) print(job *plan, log *slog.Logger) error {
 		return job.info().printJSON(os.Stdout)
 	}
 	return job.info().printText(os.Stdout)
+}
+
+// stacked is a log whose stacks come behind the line that they belong to, since
+// they are lines themselves.
+type stacked struct {
+	slog.Handler
+	to io.Writer
+}
+
+// Handle implements slog.Handler.
+func (s stacked) Handle(ctx context.Context, r slog.Record) error {
+	stack := ""
+	line := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "stack" {
+			stack = a.Value.String()
+		} else {
+			line.AddAttrs(a)
+		}
+		return true
+	})
+	err := s.Handler.Handle(ctx, line)
+	if stack != "" {
+		fmt.Fprintln(s.to, strings.TrimSpace(stack))
+	}
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (s stacked) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return stacked{s.Handler.WithAttrs(attrs), s.to}
+}
+
+// WithGroup implements slog.Handler.
+func (s stacked) WithGroup(name string) slog.Handler {
+	return stacked{s.Handler.WithGroup(name), s.to}
 }
 
 // An interruption is a signal that asks the program to end.

@@ -36,6 +36,12 @@ var ErrSuspended = errors.New("job suspended")
 // ErrCancelled is what Wait and Run return when a job was cancelled.
 var ErrCancelled = errors.New("job cancelled")
 
+// ErrStuck is in the error that Wait and Run return when a function of the job
+// didn't return in the time of task.cancellation.timeout after it was told to stop
+// by the end of its context. Nothing that it does has an effect on the job any more,
+// but its goroutine stays until the process ends.
+var ErrStuck = jobmaster.ErrStuck
+
 // errFinished says that a job to be resumed has finished.
 var errFinished = errors.New("the job has finished; there is nothing left to do")
 
@@ -218,6 +224,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		BufferTimeout: config.Get(p.config, config.BufferTimeout),
 		SliceMax:      env.sliceMax,
 		Encode:        env.encode,
+		StopTimeout:   config.Get(p.config, config.CancellationLimit),
 		DropUnclaimed: config.Get(p.config, config.IgnoreUnclaimedState),
 		Target:        p.target(env),
 		Origin:        env.origin(),

@@ -18,7 +18,7 @@ import (
 type Command interface{ command() graph.Attempt }
 
 // Report is a message from a worker to the job master: Ready, Request, Ack,
-// Decline, Ended, Failed or Stopped.
+// Decline, Ended, Failed, Overdue or Stopped.
 type Report interface{ report() graph.Attempt }
 
 type (
@@ -131,6 +131,14 @@ type (
 		Stack   string // of a panic
 		Final   bool   // no other attempt would do better
 	}
+	// Overdue says that a subtask that was told to stop doesn't, because a function
+	// of the user doesn't return. It won't do anything any more, and may still stop.
+	Overdue struct {
+		Attempt  graph.Attempt
+		Subtask  graph.Subtask
+		Operator string
+		Stack    string // of the function
+	}
 	// Stopped says that a subtask is closed: nothing of it runs any more.
 	Stopped struct {
 		Attempt graph.Attempt
@@ -153,6 +161,7 @@ func (m Ack) report() graph.Attempt     { return m.Attempt }
 func (m Decline) report() graph.Attempt { return m.Attempt }
 func (m Ended) report() graph.Attempt   { return m.Attempt }
 func (m Failed) report() graph.Attempt  { return m.Attempt }
+func (m Overdue) report() graph.Attempt { return m.Attempt }
 func (m Stopped) report() graph.Attempt { return m.Attempt }
 
 // AttemptOf returns the attempt that a Command or Report belongs to.

@@ -82,6 +82,7 @@ func (t typed[T, S]) Start(setting Setting) *Enumerator {
 	if !e.done {
 		e.running = true
 		setting.Executor.Go("enumerate", func() {
+			e.goroutine.Here()
 			e.finish(t.run(ctx, &enumeration[S]{of: e, codec: t.codec}))
 		})
 	}
@@ -105,9 +106,10 @@ func (t typed[T, S]) run(ctx context.Context, e *enumeration[S]) (stack string, 
 // Enumerator holds a source's splits that no subtask has yet. Its methods may be
 // called from any goroutine.
 type Enumerator struct {
-	setting Setting
-	cancel  context.CancelFunc
-	endless bool // a reader keeps each split for ever, and so gets no more than its share
+	setting   Setting
+	cancel    context.CancelFunc
+	goroutine executor.Goroutine
+	endless   bool // a reader keeps each split for ever, and so gets no more than its share
 
 	mu       sync.Mutex // guards all below
 	running  bool
@@ -209,6 +211,9 @@ func (e *Enumerator) Stop() {
 		e.setting.Stopped()
 	}
 }
+
+// Stack is where Enumerate is now.
+func (e *Enumerator) Stack() string { return e.goroutine.Stack() }
 
 // finish takes in that Enumerate has returned.
 func (e *Enumerator) finish(stack string, err error) {

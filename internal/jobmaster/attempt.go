@@ -172,25 +172,32 @@ func (m *Master) loaded(r *run, p point) {
 
 // open opens all committers; when all are open, they commit what is pending.
 func (m *Master) open(r *run) {
-	m.work("open", func() error {
+	var opened []committer
+	m.errand("open", func(e *errand) error {
 		for _, t := range m.Graph.Tasks {
 			for _, op := range t.Operators {
 				sink := m.Sinks[op.ID]
 				if sink == nil {
 					continue
 				}
-				if err := r.openCommitter(op, sink, commitment{m.JobID, r.name, r.start, m.Log}); err != nil {
+				c := committer{operator: op}
+				if err := c.do(r.ctx, e, func() (err error) {
+					c.Committer, err = sink.Open(r.ctx, commitment{m.JobID, r.name, r.start, m.Log})
+					return err
+				}); err != nil {
 					return err
 				}
+				opened = append(opened, c)
 			}
 		}
-		for _, c := range r.committers {
-			if err := c.do(func() error { return c.Recover(r.ctx, r.start.Pending[c.operator.ID]) }); err != nil {
+		for _, c := range opened {
+			if err := c.do(r.ctx, e, func() error { return c.Recover(r.ctx, r.start.Pending[c.operator.ID]) }); err != nil {
 				return err
 			}
 		}
 		return m.Executor.Reach("recovered")
 	}, func(err error) {
+		r.committers = opened
 		switch {
 		case r.ctx.Err() != nil:
 		case err != nil:
@@ -201,22 +208,16 @@ func (m *Master) open(r *run) {
 	})
 }
 
-func (r *run) openCommitter(op graph.Operator, sink commit.Sink, situation commitment) error {
-	c := committer{operator: op}
-	err := c.do(func() (err error) {
-		c.Committer, err = sink.Open(r.ctx, situation)
-		return err
-	})
+// do has a committer do something, unless the context has ended: the committer
+// before it may have used up all the time there was. Its error says whose it is. A
+// panic of one committer is no reason to pass over the next.
+func (c committer) do(ctx context.Context, e *errand, f func() error) error {
+	e.calls(called(c.operator))
+	err := ctx.Err()
 	if err == nil {
-		r.committers = append(r.committers, c)
+		err = guarded(f)
 	}
-	return err
-}
-
-// do has a committer do something; its error says whose it is. A panic of one
-// committer is no reason to pass over the next.
-func (c committer) do(f func() error) error {
-	if err := guarded(f); err != nil {
+	if err != nil {
 		return fmt.Errorf("sink %q: %w", called(c.operator), err)
 	}
 	return nil
@@ -265,8 +266,10 @@ func (m *Master) deploy(r *run) {
 
 // enumerate starts the enumerator of a source, which is the head of its task.
 func (m *Master) enumerate(r *run, t graph.Task, source enumerate.Source) {
-	m.busy++ // until Stopped
 	var e *enumerate.Enumerator
+	running := &errand{where: t.Name, stack: func() string { return e.Stack() }} // until Stopped
+	running.calls(called(t.Operators[0]))
+	m.errands[running] = true
 	e = source.Start(enumerate.Setting{
 		Executor:    m.Executor,
 		Parallelism: t.Parallelism,
@@ -283,12 +286,7 @@ func (m *Master) enumerate(r *run, t graph.Task, source enumerate.Source) {
 			err = fmt.Errorf("operator %q: enumerate: %w", called(t.Operators[0]), err)
 			m.post(func() { m.broke(r.attempt, t.Name, err, stack, false) })
 		},
-		Stopped: func() {
-			m.post(func() {
-				m.busy--
-				m.settle()
-			})
-		},
+		Stopped: func() { m.returned(running, func() {}) },
 	})
 	r.enumerators = append(r.enumerators, enumerator{t.ID, e})
 }
@@ -346,14 +344,15 @@ func (r *run) stop() {
 // settle goes on with Close: when no work is under way, committers close, and
 // the attempt is over.
 func (m *Master) settle() {
-	if !m.closing || m.busy > 0 {
+	if !m.closing || len(m.errands) > 0 {
 		return
 	}
 	if open := m.run.committers; len(open) > 0 {
 		m.run.committers = nil
-		m.work("close", func() (err error) {
+		m.watch()
+		m.errand("close", func(e *errand) (err error) {
 			for _, c := range open {
-				err = errors.Join(err, c.do(c.Close))
+				err = errors.Join(err, c.do(context.Background(), e, c.Close))
 			}
 			return err
 		}, func(err error) {

@@ -200,12 +200,12 @@ func (m *Master) commit(r *run, n uint64) {
 			delete(r.due, k)
 		}
 	}
-	m.work("commit", func() (err error) {
+	m.errand("commit", func(e *errand) (err error) {
 		if err := m.Executor.Reach("commit"); err != nil {
 			return err
 		}
 		for _, c := range r.committers {
-			err = errors.Join(err, c.do(func() error { return c.Commit(r.ctx, due[c.operator.ID]) }))
+			err = errors.Join(err, c.do(r.ctx, e, func() error { return c.Commit(r.ctx, due[c.operator.ID]) }))
 		}
 		if err != nil {
 			return err

@@ -63,7 +63,7 @@ type Failure struct {
 }
 
 // Event is something that happened to a job: Begin, Loaded, Opened, Ready, Ended,
-// Stopped, Closed, Elapsed, Overdue, Broke, Cancel or Suspend. Those of an attempt
+// Stopped, Closed, Elapsed, Stuck, Broke, Cancel or Suspend. Those of an attempt
 // that isn't the current one change nothing.
 type Event interface{ event() }
 
@@ -94,8 +94,10 @@ type (
 	Closed struct{ Attempt graph.Attempt }
 	// Elapsed says that the time of a Wait has come.
 	Elapsed struct{ Attempt graph.Attempt }
-	// Overdue says that subtasks had long enough to stop.
-	Overdue struct{ Attempt graph.Attempt }
+	// Stuck says that something had long enough to stop and is given up: its
+	// Stopped, or Closed, comes next. As it may still be at work, no other attempt can
+	// begin beside it.
+	Stuck struct{ Failure }
 	// Broke says that something of the attempt has failed.
 	Broke struct {
 		Failure
@@ -118,7 +120,7 @@ type (
 	Start struct{ Attempt graph.Attempt }
 	// Finish lets all subtasks close.
 	Finish struct{ Attempt graph.Attempt }
-	// Stop ends all subtasks. If that takes too long the answer is Overdue.
+	// Stop ends all subtasks.
 	Stop struct{ Attempt graph.Attempt }
 	// Close ends everything else of the attempt: committers, enumerators, and
 	// work that is under way.
@@ -143,7 +145,7 @@ func (Ended) event()   {}
 func (Stopped) event() {}
 func (Closed) event()  {}
 func (Elapsed) event() {}
-func (Overdue) event() {}
+func (Stuck) event()   {}
 func (Broke) event()   {}
 func (Cancel) event()  {}
 func (Suspend) event() {}
@@ -166,7 +168,8 @@ const remembered = 16
 // Invariants:
 //   - attempts are numbered from 1, and of two only one has anything running:
 //     the next begins after the last one's Closed;
-//   - Close comes when no subtask runs, or those that do are given up;
+//   - Close comes when no subtask runs, or those that do are given up; then no
+//     attempt follows;
 //   - however many failures an attempt has, the strategy is asked once;
 //   - End is the last action, and comes once.
 type Life struct {
@@ -182,6 +185,7 @@ type Life struct {
 	closing  bool                   // Close is under way
 	final    bool                   // no attempt may follow this one
 	cause    error                  // the attempt's first failure
+	stuck    error                  // what doesn't stop
 	failures []Failure              // oldest first
 }
 
@@ -239,9 +243,10 @@ func (l *Life) Step(now time.Time, e Event) []Action {
 		if e.Attempt == l.attempt {
 			return l.stopped(now, e.Subtask)
 		}
-	case Overdue:
-		if e.Attempt == l.attempt && len(l.alive) > 0 {
-			return l.overdue(now)
+	case Stuck:
+		if e.Attempt == l.attempt && l.status != Restarting { // then all has stopped after all
+			l.note(e.Failure)
+			l.stuck = errors.Join(l.stuck, e.Err)
 		}
 	case Closed:
 		if e.Attempt == l.attempt && l.closing {
@@ -290,8 +295,7 @@ func (l *Life) ready(now time.Time, s graph.Subtask) []Action {
 // broke takes in a failure. The first one ends the attempt; those that follow are
 // noted. When everything is committed nothing can fail any more.
 func (l *Life) broke(now time.Time, e Broke) []Action {
-	l.failures = append(l.failures, e.Failure)
-	l.failures = l.failures[max(0, len(l.failures)-remembered):]
+	l.note(e.Failure)
 	switch l.status {
 	case Restoring, Opening, Deploying, Running:
 	default:
@@ -299,6 +303,11 @@ func (l *Life) broke(now time.Time, e Broke) []Action {
 	}
 	l.cause, l.final = e.Err, e.Final
 	return l.windUp(now, Failing)
+}
+
+func (l *Life) note(f Failure) {
+	l.failures = append(l.failures, f)
+	l.failures = l.failures[max(0, len(l.failures)-remembered):]
 }
 
 // windUp stops what there is of the attempt.
@@ -330,16 +339,6 @@ func (l *Life) stopped(now time.Time, s graph.Subtask) []Action {
 	return l.close()
 }
 
-// overdue gives up subtasks that don't stop. As they may still do something, no
-// other attempt can begin beside them.
-func (l *Life) overdue(now time.Time) []Action {
-	err := fmt.Errorf("%d subtasks don't stop", len(l.alive))
-	l.broke(now, Broke{Failure: Failure{Attempt: l.attempt, At: now, Err: err}})
-	l.cause, l.final = errors.Join(l.cause, err), true
-	l.alive = nil
-	return l.close()
-}
-
 // closed ends the attempt, and the job, if that is to be.
 func (l *Life) closed(now time.Time) []Action {
 	l.unready, l.alive = nil, nil
@@ -352,7 +351,7 @@ func (l *Life) closed(now time.Time) []Action {
 	case Suspending:
 		return l.end(now, Suspended)
 	}
-	if l.final {
+	if l.final || l.stuck != nil {
 		return l.end(now, Failed)
 	}
 	delay, restart := l.strategy.Failed(now, l.random())
@@ -363,12 +362,16 @@ func (l *Life) closed(now time.Time) []Action {
 	return []Action{Wait{l.attempt, delay}}
 }
 
+// end ends the job. What doesn't stop is an error, unless all is done and committed.
 func (l *Life) end(now time.Time, s Status) []Action {
 	l.to(now, s)
-	if s != Failed {
+	switch s {
+	case Failed:
+		return []Action{End{s, errors.Join(l.cause, l.stuck)}}
+	case Finished:
 		return []Action{End{Status: s}}
 	}
-	return []Action{End{Status: s, Err: l.cause}}
+	return []Action{End{s, l.stuck}}
 }
 
 // leave ends the job as its user wants, unless it is ending already.

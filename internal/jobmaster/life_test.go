@@ -108,8 +108,8 @@ func (s *session) do(t *testing.T, line string) []string {
 		return s.step(Closed{attempt})
 	case "elapsed":
 		return s.step(Elapsed{attempt})
-	case "overdue":
-		return s.step(Overdue{attempt})
+	case "stuck":
+		return s.step(Stuck{Failure{Attempt: attempt, At: s.now, Err: fmt.Errorf("%s is stuck", rest)}})
 	case "broke", "broke-for-good":
 		what, _, _ := strings.Cut(rest, " of attempt")
 		return s.step(Broke{Failure{Attempt: attempt, At: s.now, Err: errors.New(what)}, verb == "broke-for-good"})
@@ -225,10 +225,11 @@ func walk(rng *rand.Rand) (Status, error) {
 		case 11:
 			e = Broke{Failure: Failure{Attempt: attempt, Err: errors.New("broke")}, Final: rng.IntN(9) == 0}
 		case 12:
-			if rng.IntN(8) > 0 || asked["stop"] != l.Attempt() {
+			if rng.IntN(8) > 0 || l.Attempt() == 0 || max(asked["stop"], asked["close"]) != l.Attempt() {
 				continue
 			}
-			e, givenUp = Overdue{l.Attempt()}, givenUp || len(running) > 0
+			status, _ := l.Status()
+			e, givenUp = Stuck{Failure{Attempt: l.Attempt(), Err: errors.New("stuck")}}, givenUp || status != Restarting
 		case 13:
 			if rng.IntN(8) > 0 {
 				continue
@@ -256,7 +257,7 @@ func walk(rng *rand.Rand) (Status, error) {
 			case Stop, Finish:
 				asked["stop"] = l.Attempt()
 			case Close:
-				if len(running) > 0 && !givenUp {
+				if len(running) > 0 {
 					return 0, fmt.Errorf("close while %d subtasks run", len(running))
 				}
 				if asked["close"] == a.Attempt {

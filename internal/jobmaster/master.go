@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/internal/checkpoint"
@@ -40,7 +41,7 @@ type Settings struct {
 	Policy        checkpoint.Policy
 	Strategy      Strategy
 	KeepCancelled bool          // a cancelled job leaves its checkpoints
-	StopTimeout   time.Duration // how long subtasks may take to stop; 0: for ever
+	StopTimeout   time.Duration // how long committers and enumerators may take to stop; 0: for ever
 
 	// Send tells the workers. It is called from one goroutine at a time and must
 	// not block.
@@ -93,7 +94,7 @@ type Master struct {
 	silence     func()                  // cancels the alarm
 	untick      func()                  // cancels the coordinator's next Tick
 	tickAt      time.Time
-	busy        int                 // work beside the loop that hasn't come back
+	errands     map[*errand]bool    // work beside the loop that hasn't come back
 	closing     bool                // Close is under way
 	turns       map[uint64][]func() // work on one checkpoint's files, one at a time
 	cleaned     bool
@@ -108,6 +109,7 @@ func New(s Settings) *Master {
 		name:       fmt.Sprintf("%012x", s.Random()>>16),
 		done:       make(chan struct{}),
 		executions: graph.NewExecution(s.Graph),
+		errands:    map[*errand]bool{},
 		turns:      map[uint64][]func(){},
 		silence:    func() {},
 		untick:     func() {},
@@ -191,20 +193,43 @@ func (m *Master) turn() executor.Progress {
 	return executor.Worked
 }
 
+// errand is work beside the loop. Work that calls the user's functions says whose.
+type errand struct {
+	where    string // the part of the job that it is
+	operator atomic.Pointer[string]
+	stack    func() string // where it is now
+}
+
+// calls says that a function of an operator is called next.
+func (e *errand) calls(operator string) { e.operator.Store(&operator) }
+
 // work runs f beside the loop, and then, on the loop, tells then how it went.
 // Close waits for it.
 func (m *Master) work(name string, f func() error, then func(error)) {
-	m.busy++
+	m.errand(name, func(*errand) error { return f() }, then)
+}
+
+// errand is work that may call the user's functions.
+func (m *Master) errand(name string, f func(*errand) error, then func(error)) {
+	var at executor.Goroutine
+	e := &errand{where: name, stack: at.Stack}
+	m.errands[e] = true
 	m.Executor.Go(name, func() {
+		at.Here()
 		err := errors.New("it ended its goroutine") // runtime.Goexit, as a test's FailNow does
-		defer func() {
-			m.post(func() {
-				m.busy--
-				then(err)
-				m.settle()
-			})
-		}()
-		err = guarded(f)
+		defer func() { m.returned(e, func() { then(err) }) }()
+		err = guarded(func() error { return f(e) })
+	})
+}
+
+// returned ends an errand. If it has been given up, nobody hears how it went.
+func (m *Master) returned(e *errand, then func()) {
+	m.post(func() {
+		if m.errands[e] {
+			delete(m.errands, e)
+			then()
+			m.settle()
+		}
 	})
 }
 
@@ -229,11 +254,11 @@ func guarded(f func() error) (err error) {
 // step takes an event to the job's life.
 func (m *Master) step(e Event) {
 	if b, ok := e.(Broke); ok && b.Attempt == m.life.Attempt() {
-		log := m.Log
+		attrs := []any{"attempt", b.Attempt, "where", cmp.Or(b.Where, "job"), "error", b.Err}
 		if b.Stack != "" {
-			log = log.With("stack", b.Stack)
+			attrs = append(attrs, "stack", b.Stack)
 		}
-		log.Error("attempt failed", "attempt", b.Attempt, "where", cmp.Or(b.Where, "job"), "error", b.Err)
+		m.Log.Error("attempt failed", attrs...)
 	}
 	for _, a := range m.life.Step(m.Executor.Now(), e) {
 		m.do(a)
@@ -261,16 +286,15 @@ func (m *Master) do(a Action) {
 		m.start(m.run)
 	case Finish:
 		m.Send(control.Finish{Attempt: a.Attempt})
-		m.watch(a.Attempt)
 	case Stop:
 		m.coordinate(checkpoint.Stopped{Attempt: a.Attempt})
 		m.moveAll(graph.Canceling)
 		m.Send(control.Stop{Attempt: a.Attempt})
-		m.watch(a.Attempt)
 	case Close:
 		m.coordinate(checkpoint.Stopped{Attempt: a.Attempt})
 		m.run.stop()
 		m.closing = true
+		m.watch()
 		m.settle()
 	case Wait:
 		m.Log.Warn("the job restarts", "after", a.Delay, "failed attempt", a.Attempt)
@@ -280,11 +304,33 @@ func (m *Master) do(a Action) {
 	}
 }
 
-// watch sees to it that subtasks stop in time.
-func (m *Master) watch(a graph.Attempt) {
+// ErrStuck is the error of a function that doesn't return.
+var ErrStuck = errors.New("its goroutine can't be ended, and stays as long as the process")
+
+// stuck gives up an operator's function.
+func (m *Master) stuck(a graph.Attempt, where, operator, stack string) {
+	err := fmt.Errorf("operator %q didn't return within %v after it was told to stop; %w", operator, m.StopTimeout, ErrStuck)
+	m.Log.Error("a function was told to stop and doesn't return", "attempt", a, "operator", operator, "where", where, "timeout", m.StopTimeout, "stack", stack)
+	m.step(Stuck{Failure{Attempt: a, At: m.Executor.Now(), Where: where, Err: err, Stack: stack}})
+}
+
+// watch sees to it that committers and enumerators return in time.
+func (m *Master) watch() {
 	if m.StopTimeout > 0 {
-		m.alarm(m.StopTimeout, func() { m.step(Overdue{a}) })
+		m.alarm(m.StopTimeout, m.giveUp)
 	}
+}
+
+// giveUp gives up the functions that Close waits for. What the engine does itself
+// is waited for.
+func (m *Master) giveUp() {
+	for e := range m.errands {
+		if operator := e.operator.Load(); operator != nil && m.closing {
+			delete(m.errands, e)
+			m.stuck(m.run.attempt, e.where, *operator, e.stack())
+		}
+	}
+	m.settle()
 }
 
 // alarm runs f on the loop, d from now. What it was set for before isn't awaited
@@ -333,6 +379,9 @@ func (m *Master) take(r control.Report) {
 			_ = e.Fail(r.Err)
 		}
 		m.broke(r.Attempt, m.title(r.Subtask), r.Err, r.Stack, r.Final)
+	case control.Overdue:
+		m.stuck(r.Attempt, m.title(r.Subtask), r.Operator, r.Stack)
+		m.step(Stopped{r.Attempt, r.Subtask})
 	case control.Stopped:
 		if status, _ := m.life.Status(); status != Finishing {
 			m.move(r.Subtask, graph.Canceled)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/filesystem"
+	"github.com/weirstream/weir/internal/control"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/internal/snapshot"
 )
@@ -307,7 +308,7 @@ func TestCancelledJobLeavesWhatThePolicySays(t *testing.T) {
 	}
 }
 
-// A job whose user function never returns can still be given up.
+// A job whose user functions never return can still be given up.
 func TestSubtasksThatDoNotStopAreGivenUp(t *testing.T) {
 	b := newBench(t, 1)
 	b.settings.StopTimeout = time.Minute
@@ -315,9 +316,31 @@ func TestSubtasksThatDoNotStopAreGivenUp(t *testing.T) {
 	b.until(func() bool { return b.run })
 	b.worker = map[int]*subtask{} // deaf
 	b.master.Cancel()
+	b.until(func() bool { return b.status() == Cancelling })
+	for i := range 2 {
+		b.report(control.Overdue{Attempt: 1, Subtask: graph.Subtask{Task: sourceID, Index: i}, Operator: "numbers", Stack: "here"})
+	}
 	b.until(b.over)
-	if v := b.master.View(); v.Status != Canceled || !strings.Contains(v.Failures[0].Err.Error(), "2 subtasks don't stop") {
-		t.Errorf("%+v", v)
+	f := b.master.View().Failures
+	if len(f) != 2 || f[0].Where != "numbers -> out (1/2)" || f[0].Stack != "here" {
+		t.Errorf("%+v", f)
+	}
+	if o := b.master.Outcome(); o.Status != Canceled || !errors.Is(o.Err, ErrStuck) || strings.Count(o.Err.Error(), `operator "numbers" didn't return within 1m0s`) != 2 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// An enumerator that ignores its context doesn't hold up the end.
+func TestEnumeratorThatDoesNotReturnIsGivenUp(t *testing.T) {
+	b := newBench(t, 1)
+	b.settings.StopTimeout = time.Minute
+	b.hold = "enumerate"
+	b.start()
+	b.until(func() bool { return b.run })
+	b.master.Suspend()
+	b.until(b.over)
+	if o := b.master.Outcome(); o.Status != Suspended || !errors.Is(o.Err, ErrStuck) || !strings.Contains(o.Err.Error(), `"numbers"`) || b.sinkOpen {
+		t.Errorf("sink open %v, %+v", b.sinkOpen, o)
 	}
 }
 

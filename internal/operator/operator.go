@@ -13,9 +13,11 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/weirstream/weir/internal/executor"
 	"github.com/weirstream/weir/internal/graph"
@@ -123,9 +125,16 @@ func (c *Context) Log() *slog.Logger { return c.Logger }
 
 // Chain is what the operators of one subtask have in common.
 type Chain struct {
-	err error
-	at  string // the operator at work, for whoever recovers a panic
+	err    error
+	halted atomic.Bool
+	at     atomic.Pointer[Context] // the operator at work, for whoever recovers a panic or can't wait any more
 }
+
+// Halt ends the chain from outside: what operators emit from now on is dropped.
+func (c *Chain) Halt() { c.halted.Store(true) }
+
+// passes reports whether what is emitted is passed on.
+func (c *Chain) passes() bool { return c.err == nil && !c.halted.Load() }
 
 // Fail notes the first error of the chain. Operators go on to the end of the
 // slice as well as they can; what they emit is dropped.
@@ -135,11 +144,24 @@ func (c *Chain) Fail(operator string, err error) {
 	}
 }
 
-// Err returns the first error.
-func (c *Chain) Err() error { return c.err }
+var errHalted = errors.New("halted")
 
-// At returns the operator that is, or was last, at work.
-func (c *Chain) At() string { return c.at }
+// Err returns the first error.
+func (c *Chain) Err() error {
+	if c.err == nil && c.halted.Load() {
+		return errHalted
+	}
+	return c.err
+}
+
+// At returns the operator that is, or was last, at work. It may be called from
+// any goroutine.
+func (c *Chain) At() string {
+	if at := c.at.Load(); at != nil {
+		return at.Name
+	}
+	return ""
+}
 
 // Caught is deferred around calls of user functions. If they haven't returned it
 // calls f with what their panic said, and the stack of where it came from. Ending
@@ -157,8 +179,9 @@ func Caught(returned *bool, f func(what any, stack string)) {
 
 // Enter notes that an operator is at work and returns who was; the caller puts
 // that back when it returns. A panic leaves the name of the innermost.
-func (c *Chain) Enter(operator string) (outer string) {
-	outer, c.at = c.at, operator
+func (c *Chain) Enter(operator *Context) (outer *Context) {
+	outer = c.at.Load()
+	c.at.Store(operator)
 	return outer
 }
 

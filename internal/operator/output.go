@@ -90,7 +90,7 @@ func (o *Output[T]) flush() {
 	if len(o.batch.Values) == 0 {
 		return
 	}
-	if o.chain.err == nil {
+	if o.chain.passes() {
 		for _, receive := range o.next {
 			receive(&o.batch)
 		}

@@ -59,7 +59,7 @@ func TestCustomAsksForEachRecord(t *testing.T) {
 func TestCustomOutOfRangeNamesBothOperators(t *testing.T) {
 	for _, wrong := range []int{-1, 2} {
 		chain := &Chain{}
-		chain.Enter("orders")
+		chain.Enter(&Context{Name: "orders"})
 		edge := Custom(func(v, _ int) int {
 			if v == 5 {
 				return wrong

@@ -39,15 +39,15 @@ type sinkOp[T, C any] struct {
 func (s *sinkOp[T, C]) Receiver() any { return Receiver[T](s.receive) }
 
 func (s *sinkOp[T, C]) receive(b *record.Batch[T]) {
-	if s.c.Chain.err != nil {
+	if !s.c.Chain.passes() {
 		return
 	}
 	s.c.Records.Add(b.Len())
-	outer := s.c.Chain.Enter(s.c.Name)
+	outer := s.c.Chain.Enter(s.c)
 	if err := s.writer.Write(s.c, b); err != nil {
 		s.c.Chain.Fail(s.c.Name, fmt.Errorf("write: %w", err))
 	}
-	s.c.Chain.at = outer
+	s.c.Chain.Enter(outer)
 }
 
 func (s *sinkOp[T, C]) Slice(batch any, from, to int) {

@@ -34,6 +34,8 @@ type Source interface {
 	Resume()
 	// Closed reports whether the fetcher has ended. Close asks it to.
 	Closed() bool
+	// Stack is where the fetcher is now.
+	Stack() string
 }
 
 // Fetching is what a source's fetcher needs of its subtask.
@@ -101,7 +103,7 @@ func (s *sourceOp[T, S]) Receiver() any { return nil }
 func (s *sourceOp[T, S]) Slice(batch any, from, to int) {
 	b := batch.(*record.Batch[T])
 	s.c.Records.Add(to - from)
-	if s.c.Chain.err == nil {
+	if s.c.Chain.passes() {
 		for _, receive := range s.out.next {
 			receive(view(&s.view, b, from, to))
 		}
@@ -138,6 +140,7 @@ func (s *sourceOp[T, S]) Err() error       { return nil }
 func (s *sourceOp[T, S]) Begin(f Fetching) { s.fetch.begin(f) }
 func (s *sourceOp[T, S]) Resume()          { s.fetch.wake() }
 func (s *sourceOp[T, S]) Closed() bool     { return s.fetch.closed() }
+func (s *sourceOp[T, S]) Stack() string    { return s.fetch.goroutine.Stack() }
 
 // Close closes the reader, if the fetcher hasn't begun and so won't.
 func (s *sourceOp[T, S]) Close() error { return s.fetch.close() }
@@ -188,10 +191,11 @@ type fetcher[T, S any] struct {
 	reader connector.Reader[T, S]
 	inTurn bool // splits that never end take turns; others are read one after the other
 	Fetching
-	wake   func()
-	spare  *record.Batch[T]
-	sent   bool // End
-	failed bool
+	wake      func()
+	goroutine executor.Goroutine
+	spare     *record.Batch[T]
+	sent      bool // End
+	failed    bool
 
 	mu      sync.Mutex // guards what is below
 	queued  []*reading[S]
@@ -256,8 +260,10 @@ func (f *fetcher[T, S]) turn() (r *reading[S], want, all, quit bool) {
 }
 
 func (f *fetcher[T, S]) step() (p executor.Progress) {
+	f.goroutine.Here()
 	returned := false
 	defer Caught(&returned, func(what any, stack string) {
+		f.goroutine.Forget()
 		f.failed, p = true, executor.Idle
 		f.Failed(fmt.Errorf("operator %q: read: panic: %v", f.source.c.Name, what), stack)
 	})

@@ -41,13 +41,13 @@ func (t *Transform[I, O]) Receiver() any { return Receiver[I](t.receive) }
 
 func (t *Transform[I, O]) receive(b *record.Batch[I]) {
 	t.c.Records.Add(b.Len())
-	outer := t.c.Chain.Enter(t.c.Name)
+	outer := t.c.Chain.Enter(t.c)
 	t.out.begin(len(b.Times) > 0)
 	if err := t.Body(b, t.out); err != nil {
 		t.c.Chain.Fail(t.c.Name, err)
 	}
 	t.out.end()
-	t.c.Chain.at = outer
+	t.c.Chain.Enter(outer)
 }
 
 // Slice implements Operator.
@@ -67,13 +67,13 @@ func (t *Transform[I, O]) End() {
 	if t.Last == nil {
 		return
 	}
-	outer := t.c.Chain.Enter(t.c.Name)
+	outer := t.c.Chain.Enter(t.c)
 	t.out.begin(false)
 	if err := t.Last(); err != nil {
 		t.c.Chain.Fail(t.c.Name, err)
 	}
 	t.out.end()
-	t.c.Chain.at = outer
+	t.c.Chain.Enter(outer)
 }
 
 // Freeze implements Operator.

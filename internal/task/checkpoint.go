@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"github.com/weirstream/weir/internal/align"
 	"github.com/weirstream/weir/internal/exchange"
@@ -114,8 +115,8 @@ func (s *Subtask) abort(n uint64) {
 		}
 		return p.barrier.Checkpoint == n
 	})
-	if cancel := s.writing[n]; cancel != nil {
-		cancel()
+	if w := s.writing[n]; w != nil {
+		w.cancel()
 	}
 	if s.source != nil {
 		s.act(s.align.Step(align.Cancelled{Checkpoint: n}))
@@ -158,7 +159,7 @@ func (s *Subtask) act(actions []align.Action) {
 func (s *Subtask) freeze(b record.Barrier) {
 	p := &pending{barrier: b}
 	for i, op := range s.operators {
-		outer := s.chain.Enter(s.name(i))
+		outer := s.chain.Enter(s.plan.Operators[i].Context)
 		part, err := op.Freeze(b)
 		if s.chain.Enter(outer); err == nil {
 			p.parts = append(p.parts, part)
@@ -187,7 +188,7 @@ func (s *Subtask) capture() executor.Progress {
 			continue
 		}
 		for p.captured < len(p.parts) {
-			outer := s.chain.Enter(s.name(p.captured))
+			outer := s.chain.Enter(s.plan.Operators[p.captured].Context)
 			done := p.parts[p.captured].Capture(captureBudget)
 			if s.chain.Enter(outer); !done {
 				return executor.Worked
@@ -200,13 +201,22 @@ func (s *Subtask) capture() executor.Progress {
 	return executor.Idle
 }
 
+// writing is a snapshot being written.
+type writing struct {
+	cancel    context.CancelFunc
+	at        atomic.Int64 // the operator, as an index into the chain
+	goroutine executor.Goroutine
+}
+
 // persist writes a captured snapshot, beside, and acknowledges it.
 func (s *Subtask) persist(p *pending) {
 	n := p.barrier.Checkpoint
 	ctx, cancel := context.WithCancel(s.ctx)
-	s.writing[n] = cancel
+	w := &writing{cancel: cancel}
+	s.writing[n] = w
 	s.plan.Executor.Go("persist", func() {
-		t, stack, err := s.write(ctx, p)
+		w.goroutine.Here()
+		t, stack, err := s.write(ctx, p, &w.at)
 		s.plan.Inbox.Post(func() {
 			delete(s.writing, n)
 			unwanted := ctx.Err() != nil
@@ -224,17 +234,17 @@ func (s *Subtask) persist(p *pending) {
 	})
 }
 
-// write stores a snapshot. The stack is that of a panic.
-func (s *Subtask) write(ctx context.Context, p *pending) (t snapshot.Task, stack string, err error) {
-	at := 0
+// write stores a snapshot and says which operator's it is at. The stack is that of
+// a panic.
+func (s *Subtask) write(ctx context.Context, p *pending, at *atomic.Int64) (t snapshot.Task, stack string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			stack, err = string(debug.Stack()), fmt.Errorf("operator %q: write snapshot: panic: %v", s.name(at), r)
+			stack, err = string(debug.Stack()), fmt.Errorf("operator %q: write snapshot: panic: %v", s.name(int(at.Load())), r)
 		}
 	}()
 	t, target := snapshot.Task{}, s.plan.Target(p.barrier)
 	for i, part := range p.parts {
-		at = i
+		at.Store(int64(i))
 		if err := s.plan.Executor.Reach("write"); err != nil {
 			return nil, "", err
 		}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirstream/weir/internal/align"
@@ -35,6 +36,7 @@ type Plan struct {
 	Inputs        int             // lanes
 	BufferTimeout time.Duration   // how long a begun batch may wait
 	SliceMax      int             // records in a slice at most
+	StopTimeout   time.Duration   // how long a function may take to return when the subtask is stopped; 0: for ever
 	Executor      executor.Executor
 	Target        func(b record.Barrier) state.Target // where the files of a checkpoint go
 	Reports       Reports
@@ -69,6 +71,9 @@ type Reports interface {
 	Ended()
 	Failed(err error, stack string) // Stopped follows
 	Stopped()                       // nothing of it runs any more
+	// Overdue says that a function of an operator doesn't return in time, and what
+	// it is at. What it emits when it does goes nowhere.
+	Overdue(operator, stack string)
 }
 
 // Subtask is one parallel copy of a task, in one attempt. Its exported methods
@@ -92,10 +97,15 @@ type Subtask struct {
 	slice   int              // records to take at once
 	flushed time.Time        // when the routers' batches were last flushed
 
-	pending  []*pending                    // oldest first
-	writing  map[uint64]context.CancelFunc // ends the writing of a checkpoint's snapshot
+	pending  []*pending          // oldest first
+	writing  map[uint64]*writing // snapshots being written
 	requests requests
 	again    func() // cancels the timer that repeats reports
+
+	goroutine executor.Goroutine
+	free      atomic.Bool // of the user's functions, for ever
+	gone      atomic.Bool // Stopped was reported
+	patience  func()      // cancels the timer for Overdue
 }
 
 // life is how far a subtask has got. It only rises.
@@ -113,7 +123,7 @@ const (
 // New makes a subtask and starts its loop, which opens the operators and reports
 // Ready.
 func New(plan Plan) *Subtask {
-	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: min(16, plan.SliceMax), align: align.New(plan.Inputs), writing: map[uint64]context.CancelFunc{}}
+	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: min(16, plan.SliceMax), align: align.New(plan.Inputs), writing: map[uint64]*writing{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.operators = make([]operator.Operator, len(plan.Operators))
 	s.plan.Inbox.Attach(s.plan.Executor.Loop(plan.Name, s.step))
@@ -143,7 +153,41 @@ func (s *Subtask) Assign(a Assignment) { s.post(func() { s.assign(a) }) }
 // context. It reports Stopped when nothing of it runs any more.
 func (s *Subtask) Stop() {
 	s.cancel()
+	s.chain.Halt()
+	if s.plan.StopTimeout > 0 && !s.gone.Load() {
+		s.watch()
+	}
 	s.post(s.close)
+}
+
+// watch sees to it that functions return in time. The loop itself says what runs
+// beside it, unless it is stuck.
+func (s *Subtask) watch() {
+	cancel := s.plan.Executor.After(s.plan.StopTimeout, func() {
+		if s.free.Load() {
+			s.plan.Inbox.Post(s.overdue)
+		} else {
+			s.plan.Reports.Overdue(s.chain.At(), s.goroutine.Stack())
+		}
+	})
+	s.plan.Inbox.Post(func() {
+		if s.patience != nil {
+			s.patience()
+		}
+		s.patience = cancel
+	})
+}
+
+// overdue reports what still runs beside the loop.
+func (s *Subtask) overdue() {
+	if s.source != nil && !s.source.Closed() {
+		s.plan.Reports.Overdue(s.name(0), s.source.Stack())
+		return
+	}
+	for _, w := range s.writing {
+		s.plan.Reports.Overdue(s.name(int(w.at.Load())), w.goroutine.Stack())
+		return
+	}
 }
 
 // post leaves mail that is ignored once the subtask is closing.
@@ -157,9 +201,11 @@ func (s *Subtask) post(mail func()) {
 
 // step is one turn of the loop, whatever the user's functions do.
 func (s *Subtask) step() (p executor.Progress) {
+	s.goroutine.Here()
 	returned := false
 	defer operator.Caught(&returned, func(what any, stack string) {
 		s.fail(fmt.Errorf("operator %q: panic: %v", s.chain.At(), what), stack)
+		s.goroutine.Forget()
 		p = executor.Worked
 	})
 	p = s.turn()
@@ -183,6 +229,10 @@ func (s *Subtask) turn() (p executor.Progress) {
 		if p = executor.Idle; len(s.writing) == 0 && (s.source == nil || s.source.Closed()) {
 			s.life, p = closed, executor.Closed
 			s.operators, s.source, s.routers, s.batch = nil, nil, nil, exchange.Element{} // it may be long until the next attempt
+			s.gone.Store(true)
+			if s.patience != nil {
+				s.patience()
+			}
 			s.plan.Reports.Stopped()
 		}
 		return p
@@ -226,7 +276,7 @@ func (s *Subtask) open() {
 		}
 		c := st.Context
 		c.Context, c.Chain, c.Executor = s.ctx, &s.chain, s.plan.Executor
-		s.chain.Enter(c.Name) // the head comes last, and so is at work when nobody else is
+		s.chain.Enter(c) // the head comes last, and so is at work when nobody else is
 		op, err := st.Spec.Open(c, next)
 		s.operators[i] = op
 		if err != nil {
@@ -400,9 +450,11 @@ func (s *Subtask) close() {
 	s.pending = nil
 	for i, op := range s.operators {
 		if op != nil {
+			s.chain.Enter(s.plan.Operators[i].Context)
 			s.closeOperator(s.name(i), op)
 		}
 	}
+	s.free.Store(true)
 }
 
 // closeOperator closes one operator, whatever its Close does.

@@ -82,6 +82,7 @@ func (j *joint) Decline(n uint64, reason string)  { j.say("decline %d: %s", n, r
 func (j *joint) Ended()                           { j.say("ended") }
 func (j *joint) Failed(err error, _ string)       { j.say("failed: %v", err) }
 func (j *joint) Stopped()                         { j.say("stopped") }
+func (j *joint) Overdue(operator, _ string)       { j.say("overdue: %s", operator) }
 
 func (j *joint) Ack(n uint64, t snapshot.Task) {
 	var seen []string

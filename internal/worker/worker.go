@@ -38,9 +38,10 @@ type Settings struct {
 	Backend       state.Backend
 	Logger        *slog.Logger
 	BufferTimeout time.Duration
-	SliceMax      int  // records in a slice at most; 0: a full batch
-	Encode        bool // local channels write and read bytes, as those between processes do
-	DropUnclaimed bool // stored state that an operator doesn't declare any more
+	SliceMax      int           // records in a slice at most; 0: a full batch
+	StopTimeout   time.Duration // how long a function may take to return when its subtask is stopped; 0: for ever
+	Encode        bool          // local channels write and read bytes, as those between processes do
+	DropUnclaimed bool          // stored state that an operator doesn't declare any more
 	// Target and Origin lead to the files of a checkpoint to write and of one restored.
 	Target func(b record.Barrier) state.Target
 	Origin func(uri string) state.Origin
@@ -194,6 +195,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 		Inputs:        w.lanes(id),
 		BufferTimeout: w.settings.BufferTimeout,
 		SliceMax:      w.settings.SliceMax,
+		StopTimeout:   w.settings.StopTimeout,
 		Executor:      w.settings.Executor,
 		Target:        w.settings.Target,
 		Reports:       reports{w.report, run.number, id},
@@ -284,6 +286,10 @@ func (r reports) Ended() {
 func (r reports) Failed(err error, stack string) {
 	final := errors.Is(err, state.ErrMistake) || errors.Is(err, operator.ErrNoBody)
 	r.send(control.Failed{Attempt: r.attempt, Subtask: r.subtask, Err: err, Stack: stack, Final: final})
+}
+
+func (r reports) Overdue(operator, stack string) {
+	r.send(control.Overdue{Attempt: r.attempt, Subtask: r.subtask, Operator: operator, Stack: stack})
 }
 
 func (r reports) Stopped() {
