@@ -4,7 +4,7 @@
 //
 // A job is a function that puts operators together. Verbs make an operator and
 // take a uid, by which its state is found again: From, Map, Process, To. Views
-// only say how a stream is looked at: KeyBy, Union, Rebalance.
+// only say how a stream is looked at: KeyBy, Union, Rebalance, Side.
 //
 //	func build(job *weir.Job) error {
 //		lines := weir.From(job, "lines", file.Lines("corpus"))

@@ -203,3 +203,77 @@ func ExampleFlatMap() {
 	// b
 	// c
 }
+
+// Words of more than three letters go to a side output, as their lengths.
+func ExampleSide() {
+	long := weir.NewTag[int]("long")
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		in := weir.FromSlice(job, "in", []string{"to", "whom", "it", "concerns"})
+		short := weir.Operate(in, "sort out", func(op *weir.Out[string]) weir.Handler[string] {
+			emitLong := long.Of(op)
+			return weir.Handler[string]{Record: func(s string) error {
+				if len(s) > 3 {
+					emitLong(len(s))
+				} else {
+					op.Emit(s)
+				}
+				return nil
+			}}
+		})
+		weir.Print(short, "print short")
+		weir.Print(weir.Side(short, long), "print long")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Unordered output:
+	// to
+	// 4
+	// it
+	// 8
+}
+
+// Each of three subtasks takes the orders of its regions.
+func ExamplePartitionBy() {
+	type order struct{ Region, Number int }
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		orders := weir.FromSlice(job, "orders", []order{{1, 100}, {2, 101}, {4, 102}}, weir.Parallelism(1))
+		byRegion := weir.PartitionBy(orders, func(o order, subtasks int) int { return o.Region % subtasks })
+		first := weir.Operate(byRegion, "first", func(op *weir.Out[order]) weir.Handler[order] {
+			seen := false
+			return weir.Handler[order]{Record: func(o order) error {
+				if !seen {
+					op.Emit(o)
+				}
+				seen = true
+				return nil
+			}}
+		}, weir.Parallelism(3))
+		weir.Print(first, "print")
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Unordered output:
+	// {1 100}
+	// {2 101}
+}
+
+// Both subtasks get every record.
+func ExampleReplicate() {
+	err := weir.Run(context.Background(), func(job *weir.Job) error {
+		rates := weir.FromSlice(job, "rates", []string{"EUR 1.08", "GBP 1.27"}, weir.Parallelism(1))
+		weir.Print(weir.Replicate(rates), "print", weir.Parallelism(2))
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Unordered output:
+	// EUR 1.08
+	// EUR 1.08
+	// GBP 1.27
+	// GBP 1.27
+}

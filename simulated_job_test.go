@@ -190,7 +190,8 @@ func (l *life) process() (finished bool, err error) {
 }
 
 // build is the job: two sources, keyed state of several kinds, a buffer that is
-// list state, chains and shuffles, and two sinks that hold each record once.
+// list state, a side output, chains and partitions of all kinds, two sinks that
+// hold each record once, and one whose two subtasks hold each record both.
 func (l *life) build(job *Job, files filesystem.Set) error {
 	n := len(l.records) / 2
 	a := From(job, "a", slowly{l.records[:n], l.splits})
@@ -201,10 +202,12 @@ func (l *life) build(job *Job, files filesystem.Set) error {
 		}
 		return r, l.w.reach("user function", 0, 2000)
 	})
+	thirds := NewTag[third]("thirds")
 	tallies := Process(KeyBy(checked, func(r rec) string { return r.Key }), "count", func(op *Op[string, tally]) Handler[rec] {
 		count := state.NewValue[int64](op, "count")
 		seen := state.NewMap[int, bool](op, "seen")
 		last := state.NewList[int](op, "last")
+		emitThird := thirds.Of(op)
 		return Handler[rec]{Record: func(r rec) error {
 			if _, twice := seen.Lookup(r.N); twice {
 				return fmt.Errorf("record %v comes twice", r)
@@ -214,12 +217,15 @@ func (l *life) build(job *Job, files filesystem.Set) error {
 				last.Set([]int{r.N})
 			}
 			count.Set(count.Get() + 1)
+			if count.Get()%3 == 0 {
+				emitThird(third{tally{op.Key(), count.Get()}})
+			}
 			op.Emit(tally{op.Key(), count.Get()})
 			return nil
 		}}
 	})
 	To(tallies, "direct", l.sink("/out/direct", files))
-	batches := Operate(Shuffle(tallies), "batch", func(op *Out[[]tally]) Handler[tally] {
+	batches := Operate(anyhow(l.w.rng, tallies), "batch", func(op *Out[[]tally]) Handler[tally] {
 		held := state.NewSplit[tally](op, "held")
 		flush := func() error {
 			if held.Len() > 0 {
@@ -234,14 +240,31 @@ func (l *life) build(job *Job, files filesystem.Set) error {
 			}
 			return flush()
 		}}
-	})
+	}, Parallelism(1+l.w.rng.IntN(4)))
 	To(Each(batches, "unpack", func(all []tally, emit func(tally)) error {
 		for _, v := range all {
 			emit(v)
 		}
 		return nil
 	}), "batched", l.sink("/out/batched", files))
+	copies := Map(anyhow(l.w.rng, Side(tallies, thirds)), "third", func(t third) tally { return t.Tally })
+	To(Replicate(copies), "thirds", l.sink("/out/thirds", files), Parallelism(2))
 	return nil
+}
+
+// third is every third tally of a key, on a side output.
+type third struct{ Tally tally }
+
+// anyhow spreads a stream in any way that brings each record to one subtask.
+func anyhow[T any](pick *rand.Rand, in Stream[T]) Stream[T] {
+	turn := 0 // of all senders: one thing happens at a time
+	views := []func(Stream[T]) Stream[T]{
+		asItIs[T], Rebalance[T], Rescale[T], Shuffle[T], Global[T],
+		func(in Stream[T]) Stream[T] {
+			return PartitionBy(in, func(_ T, subtasks int) int { turn += 3; return turn % subtasks })
+		},
+	}
+	return views[pick.IntN(len(views))](in)
 }
 
 func (l *life) sink(dir string, files filesystem.Set) file.Sink[tally] {
@@ -256,31 +279,36 @@ func (l *life) check(finished bool) error {
 	for _, r := range l.records {
 		want[r.Key]++
 	}
-	for _, dir := range []string{"/out/direct", "/out/batched"} {
+	for _, o := range []struct {
+		dir          string
+		step, copies int  // every so manieth count is there so many times
+		inOrder      bool // no count is final before those below it
+	}{{"/out/direct", 1, 1, true}, {"/out/batched", 1, 1, false}, {"/out/thirds", 3, 2, false}} {
 		got := map[string][]int{}
-		entries, err := l.w.disk.List(dir)
+		entries, err := l.w.disk.List(o.dir)
 		if err != nil && finished {
 			return err
 		}
 		for _, e := range entries {
 			switch {
 			case strings.HasPrefix(e.Name, "part-"):
-				if err := l.count(dir+"/"+e.Name, got); err != nil {
+				if err := l.count(o.dir+"/"+e.Name, got); err != nil {
 					return err
 				}
 			case finished:
-				return fmt.Errorf("left behind: %s/%s", dir, e.Name)
+				return fmt.Errorf("left behind: %s/%s", o.dir, e.Name)
 			}
 		}
 		for key, n := range want {
 			slices.Sort(got[key])
-			for i, have := range got[key] {
-				if dir == "/out/direct" && have != i+1 || i > 0 && have == got[key][i-1] {
-					return fmt.Errorf("%s: key %s has the counts %v", dir, key, got[key])
-				}
+			var all []int
+			for c := o.step; c <= n; c += o.step {
+				all = append(all, slices.Repeat([]int{c}, o.copies)...)
 			}
-			if finished && len(got[key]) != n {
-				return fmt.Errorf("%s: key %s has the counts %v, want 1 to %d", dir, key, got[key], n)
+			switch {
+			case finished && !slices.Equal(got[key], all), !partOf(got[key], all),
+				o.inOrder && !slices.Equal(got[key], all[:len(got[key])]):
+				return fmt.Errorf("%s: key %s has the counts %v, of %v", o.dir, key, got[key], all)
 			}
 		}
 	}
@@ -299,6 +327,16 @@ func (l *life) check(finished bool) error {
 		}
 	}
 	return err
+}
+
+// partOf reports whether sorted numbers are among others, each as often.
+func partOf(some, all []int) bool {
+	for _, n := range all {
+		if len(some) > 0 && some[0] == n {
+			some = some[1:]
+		}
+	}
+	return len(some) == 0
 }
 
 func (l *life) count(path string, into map[string][]int) error {
