@@ -24,7 +24,7 @@ func lanes(n int) (to []exchange.Sender) {
 func spell(t *testing.T, c *Context, next ...any) Operator {
 	t.Helper()
 	out := NewOutput[int](c, next)
-	odd, words, nobody := EmitTo[int](out.Sides(), "odd"), EmitTo[string](out.Sides(), "words"), EmitTo[bool](out.Sides(), "nobody")
+	odd, words, nobody := EmitTo[int](out.Sides(), "odd"), EmitTo[string](out.Sides(), "words"), EmitTo[int](out.Sides(), "nobody")
 	n := 0
 	return start(t, c, &Transform[int, int]{
 		Body: Handle[int, int](func(v int) error {
@@ -32,7 +32,7 @@ func spell(t *testing.T, c *Context, next ...any) Operator {
 				out.Emit(v)
 				return nil
 			}
-			nobody(true)
+			nobody(v)
 			odd(v)
 			EmitTo[string](out.Sides(), "words")(fmt.Sprint(v))
 			return nil
