@@ -269,6 +269,22 @@ func TestSecondLiveJobOnOneOutputIsRefused(t *testing.T) {
 	p.mustBeWhole()
 }
 
+// A second start that is refused, by mistake made, must not stand between the
+// first job and its resumption.
+func TestRefusedStartIsNotTheLatestRun(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	job := p.slowly()
+	id := p.id()
+	p.start().exits(1).logs(p.out, "another job")
+	job.kill()
+	if p.id() != id {
+		t.Error("the refused start has left its directory")
+	}
+	p.start("-s", "latest").exits(0).logs(id)
+	p.mustBeWhole()
+}
+
 func TestLatestIsTheRunThatBeganLast(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3000)

@@ -307,6 +307,9 @@ func (h site) ended(o jobmaster.Outcome) error {
 		return nil
 	}
 	defer h.live.Close()
+	if o.Status == jobmaster.Failed && !o.Opened && h.live.Run().Starts == 1 {
+		return h.live.Withdraw() // refused: what ran before it is still the newest
+	}
 	detail := ""
 	if o.Err != nil {
 		detail = o.Err.Error()
@@ -387,6 +390,8 @@ func (r *Running) err() error {
 func (r *Running) howToGoOn(command string) string {
 	o := r.master.Outcome()
 	switch {
+	case r.site.files == nil && r.site.from != "":
+		return fmt.Sprintf("weir: suspended; there is no checkpoint directory, so the next start is from %s again", r.site.from)
 	case r.site.files == nil:
 		return "weir: suspended; there is no checkpoint directory, so the next start is from the beginning"
 	case o.Latest == 0 && r.site.from != "":

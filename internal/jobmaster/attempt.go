@@ -203,6 +203,7 @@ func (m *Master) open(r *run) {
 		case err != nil:
 			m.broke(r.attempt, "commit", err, "", errors.Is(err, filesystem.ErrLocked))
 		default:
+			m.opened = true
 			m.step(Opened{r.attempt})
 		}
 	})

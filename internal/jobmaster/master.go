@@ -61,6 +61,9 @@ type Outcome struct {
 	// its own, and Dir the URI of its directory.
 	Latest uint64
 	Dir    string
+	// Opened says that the committers were open once: only then can the job have
+	// had an effect.
+	Opened bool
 }
 
 // A View is what there is to see of a job.
@@ -98,6 +101,7 @@ type Master struct {
 	closing     bool                // Close is under way
 	turns       map[uint64][]func() // work on one checkpoint's files, one at a time
 	cleaned     bool
+	opened      bool     // an attempt's committers were
 	complete    []uint64 // the job's own checkpoints that it could go on from, oldest first
 	outcome     *Outcome
 }
@@ -409,7 +413,7 @@ func (m *Master) latest() uint64 {
 
 // end puts the job's end on record; then, by its policy, checkpoints go.
 func (m *Master) end(e End) {
-	o := Outcome{Status: e.Status, Err: e.Err, Latest: m.latest()}
+	o := Outcome{Status: e.Status, Err: e.Err, Latest: m.latest(), Opened: m.opened}
 	if o.Latest > 0 {
 		o.Dir = m.Storage.Dir(o.Latest)
 	}

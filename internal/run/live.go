@@ -32,6 +32,22 @@ func (l *Live) End(end End, detail string) error {
 	return nil
 }
 
+// Withdraw takes back a run that has had no effect yet, as if it had never begun:
+// the one before it is the newest again. Then it gives it up.
+func (l *Live) Withdraw() error {
+	var errs []error
+	for _, p := range l.entry.places {
+		if p.version > 0 {
+			errs = append(errs, l.book.fs.Remove(l.book.path(p.String())))
+		}
+	}
+	errs = append(errs, l.book.fs.Remove(l.Dir()), l.Close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("withdraw run %s of job %q: %w", l.entry.ID, l.entry.Job, err)
+	}
+	return nil
+}
+
 // Close gives the run up; without an end on record, another process may go on
 // with it.
 func (l *Live) Close() error {

@@ -132,6 +132,21 @@ func TestNewestIsTheOneThatBeganLast(t *testing.T) {
 	}
 }
 
+func TestWithdrawnRunHasNeverBeen(t *testing.T) {
+	m := filesystem.NewMemory()
+	b := Open(m, "/wc")
+	begin(t, b, "count", 1).Close()
+	if err := begin(t, b, "count", 2).Withdraw(); err != nil {
+		t.Fatal(err)
+	}
+	if l, _ := resume(t, b, "count"); l.Run().ID != id(1) {
+		t.Fatal(l.Run())
+	}
+	if got := files(t, m, "/wc"); len(got) != 2 { // .runs and the first
+		t.Fatal(got)
+	}
+}
+
 func TestClockThatGoesBackDoesNotMatter(t *testing.T) {
 	b := Open(filesystem.NewMemory(), "/wc")
 	begin(t, b, "count", 1).Close()
