@@ -61,6 +61,9 @@ func keyed[K comparable, I, O any](in KeyedStream[K, I], verb, uid string, opts 
 	spec := operator.Spec{
 		Out: recordType[O](j, verb, uid),
 		Open: func(c *operator.Context, next []any) (operator.Operator, error) {
+			if err := c.Lists().Err(); err != nil {
+				return nil, err
+			}
 			first, last := keygroup.Range(c.Index, c.Degree, c.MaxParallelism)
 			out := operator.NewOutput[O](c, next)
 			store, err := c.Backend.Open(c)

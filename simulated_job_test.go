@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -107,6 +108,7 @@ type life struct {
 	log     *slog.Logger
 	records []rec
 	splits  int
+	account account
 }
 
 type rec struct {
@@ -191,7 +193,8 @@ func (l *life) process() (finished bool, err error) {
 
 // build is the job: two sources, keyed state of several kinds, a buffer that is
 // list state, a side output, chains and partitions of all kinds, two sinks that
-// hold each record once, and one whose two subtasks hold each record both.
+// hold each record once, one whose two subtasks hold each record both, and a ledger
+// that holds the engine to what it restores of shared state.
 func (l *life) build(job *Job, files filesystem.Set) error {
 	n := len(l.records) / 2
 	a := From(job, "a", slowly{l.records[:n], l.splits})
@@ -249,6 +252,7 @@ func (l *life) build(job *Job, files filesystem.Set) error {
 	}), "batched", l.sink("/out/batched", files))
 	copies := Map(anyhow(l.w.rng, Side(tallies, thirds)), "third", func(t third) tally { return t.Tally })
 	To(Replicate(copies), "thirds", l.sink("/out/thirds", files), Parallelism(2))
+	Operate(Replicate(tallies), "ledger", l.keep)
 	return nil
 }
 
@@ -267,6 +271,68 @@ func anyhow[T any](pick *rand.Rand, in Stream[T]) Stream[T] {
 	return views[pick.IntN(len(views))](in)
 }
 
+// An account is what the operator "ledger" has found in a whole life.
+type account struct {
+	wrong  error // the first
+	closed bool  // it has seen the end
+}
+
+func (a *account) fail(format string, args ...any) {
+	if a.wrong == nil {
+		a.wrong = fmt.Errorf(format, args...)
+	}
+}
+
+// keep keeps a ledger: every subtask counts all tallies, in a broadcast, and enters
+// its share of them into a union. So whenever the job is restored, the shares of all
+// subtasks are what each of them has counted.
+func (l *life) keep(op *Out[struct{}]) Handler[tally] {
+	counts := state.NewBroadcast[string, int64](op, "counts")
+	entries := state.NewUnion[tally](op, "entries")
+	mine := func(v tally) bool { return int(v.Value)%op.Parallelism() == op.Subtask() }
+	all := slices.SortedFunc(entries.All(), func(a, b tally) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value)) })
+	entries.Clear()
+	entered := map[string]int64{}
+	for _, v := range all {
+		if n := entered[v.Key]; v.Value != n+1 {
+			l.account.fail("restored from checkpoint %d: %v comes after %d in the entries %v", op.RestoredCheckpoint(), v, n, all)
+		}
+		if entered[v.Key] = v.Value; mine(v) {
+			entries.Append(v)
+		}
+	}
+	if counted := maps.Collect(counts.All()); !maps.Equal(entered, counted) {
+		l.account.fail("restored from checkpoint %d with the counts %v and the entries %v", op.RestoredCheckpoint(), counted, all)
+	}
+	return Handler[tally]{
+		Record: func(v tally) error {
+			if n := counts.Get(v.Key); v.Value != n+1 {
+				l.account.fail("%v comes after %d", v, n)
+			}
+			if counts.Put(v.Key, v.Value); mine(v) {
+				entries.Append(v)
+			}
+			return nil
+		},
+		End: func() error {
+			l.account.closed = true
+			if counted := maps.Collect(counts.All()); !maps.Equal(counted, l.wanted()) {
+				l.account.fail("in the end the counts are %v", counted)
+			}
+			return nil
+		},
+	}
+}
+
+// wanted is how often each key comes.
+func (l *life) wanted() map[string]int64 {
+	want := map[string]int64{}
+	for _, r := range l.records {
+		want[r.Key]++
+	}
+	return want
+}
+
 func (l *life) sink(dir string, files filesystem.Set) file.Sink[tally] {
 	return file.Sink[tally]{Dir: dir, FileSystems: files, RollBytes: 100, Format: func(dst []byte, v tally) []byte {
 		return fmt.Appendf(dst, "%s %d\n", v.Key, v.Value)
@@ -275,10 +341,10 @@ func (l *life) sink(dir string, files filesystem.Set) file.Sink[tally] {
 
 // check holds the final files to the law.
 func (l *life) check(finished bool) error {
-	want := map[string]int{}
-	for _, r := range l.records {
-		want[r.Key]++
+	if l.account.wrong != nil || finished && !l.account.closed {
+		return fmt.Errorf("ledger closed %v: %w", l.account.closed, l.account.wrong)
 	}
+	want := l.wanted()
 	for _, o := range []struct {
 		dir          string
 		step, copies int  // every so manieth count is there so many times
@@ -302,7 +368,7 @@ func (l *life) check(finished bool) error {
 		for key, n := range want {
 			slices.Sort(got[key])
 			var all []int
-			for c := o.step; c <= n; c += o.step {
+			for c := o.step; c <= int(n); c += o.step {
 				all = append(all, slices.Repeat([]int{c}, o.copies)...)
 			}
 			switch {

@@ -28,6 +28,9 @@ func transform[I, O any](in Stream[I], verb, uid string, opts []Option, open fun
 	spec := operator.Spec{
 		Out: recordType[O](j, verb, uid),
 		Open: func(c *operator.Context, next []any) (operator.Operator, error) {
+			if err := c.Lists().Err(); err != nil {
+				return nil, err
+			}
 			out := operator.NewOutput[O](c, next)
 			return open(c, out).Start(c, out)
 		},

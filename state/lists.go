@@ -20,7 +20,7 @@ const (
 // lists of items. It belongs to the subtask's goroutine. The zero Lists has none.
 type Lists struct {
 	lists  []list
-	saved  []SavedList
+	saved  []FrozenList
 	sealed bool
 	err    error
 }
@@ -40,15 +40,10 @@ type FrozenList struct {
 	Items [][]byte
 }
 
-// A SavedList is a part of a list that is to be restored.
-type SavedList struct {
-	Declared
-	Read func() (items [][]byte, err error)
-}
-
 // NewLists returns the lists of an operator that is restored: each holds what was
-// saved of it as soon as it is declared.
-func NewLists(saved []SavedList) *Lists { return &Lists{saved: saved} }
+// saved of it, in one or several parts, as soon as it is declared. Err is what went
+// wrong with reading that.
+func NewLists(saved []FrozenList, err error) *Lists { return &Lists{saved: saved, err: err} }
 
 // Seal ends the declaration of lists; one that comes later is an error. A list
 // that was saved and isn't declared is ErrUndeclared, unless allowDropped; then
@@ -113,11 +108,7 @@ func (l *Lists) restore(d Declared, load func(item []byte) error) error {
 		if s.Declared != d {
 			return mistake{fmt.Errorf("stored as %s, declared as %s", s.Declared, d)}
 		}
-		items, err := s.Read()
-		if err != nil {
-			return err
-		}
-		for i, item := range items {
+		for i, item := range s.Items {
 			if err := load(item); err != nil {
 				return fmt.Errorf("item %d: %w", i, err)
 			}

@@ -17,11 +17,7 @@ type offset struct {
 // restoredFrom is an operator that is restored from lists.
 func restoredFrom(t *testing.T, parts ...FrozenList) *op[string] {
 	o := newOp[string](t, nil)
-	var saved []SavedList
-	for _, p := range parts {
-		saved = append(saved, SavedList{p.Declared, func() ([][]byte, error) { return p.Items, nil }})
-	}
-	o.lists = *NewLists(saved)
+	o.lists = *NewLists(parts, nil)
 	return o
 }
 
@@ -95,7 +91,7 @@ func TestListsThatDoNotFitAreRefused(t *testing.T) {
 	}
 
 	o = newOp[string](t, nil)
-	o.lists = *NewLists([]SavedList{{offsets.Declared, func() ([][]byte, error) { return nil, unread }}})
+	o.lists = *NewLists(nil, unread)
 	NewSplit[offset](o, "offsets")
 	if _, err := o.lists.Seal(false); !errors.Is(err, unread) {
 		t.Error(err)

@@ -2,29 +2,34 @@ package operator
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/state"
 )
 
-// Lists returns the operator's state that doesn't belong to keys. What was saved
-// of a list is read when it is declared.
+// Lists returns the operator's state that doesn't belong to keys. What was saved of
+// it is read when it is asked for first; the lists' error says how that went.
 func (c *Context) Lists() *state.Lists {
 	if c.lists == nil {
-		c.lists = state.NewLists(c.savedLists())
+		c.lists = state.NewLists(c.readLists())
 	}
 	return c.lists
 }
 
-func (c *Context) savedLists() (saved []state.SavedList) {
+func (c *Context) readLists() (saved []state.FrozenList, err error) {
 	if c.Restored == nil {
-		return nil
+		return nil, nil
 	}
 	for _, l := range c.Restored.Lists {
-		saved = append(saved, state.SavedList{Declared: l.Declared, Read: func() ([][]byte, error) { return c.readList(l) }})
+		items, err := c.readList(l)
+		if err != nil {
+			return nil, fmt.Errorf("restore state %q: %w", l.Name, err)
+		}
+		saved = append(saved, state.FrozenList{Declared: l.Declared, Items: items})
 	}
-	return saved
+	return saved, nil
 }
 
 // sealLists ends the declaration of lists.
