@@ -289,7 +289,7 @@ type ledger[T any] struct {
 	uid   string
 	fault *fault
 
-	mu   sync.Mutex
+	mu   sync.Mutex      // guards done
 	done map[string]bool // pages that are committed
 }
 
@@ -356,16 +356,14 @@ type scribe[T any] struct {
 
 func (s *scribe[T]) Write(_ context.Context, b *record.Batch[T]) error {
 	s.records = append(s.records, b.Values...)
-	if s.times(s.uid+": commits") > 0 || len(s.records) > 0 {
-		return s.fault.strike("write")
-	}
-	return nil
+	return s.fault.strike("write")
 }
 
 func (s *scribe[T]) Prepare(context.Context) ([]page[T], error) {
 	if err := s.fault.strike("prepare"); err != nil {
 		return nil, err
 	}
+	s.say("%s prepares", s.uid)
 	if len(s.records) == 0 {
 		return nil, nil
 	}
