@@ -123,7 +123,7 @@ func program(build func(*Job) error, file string) int {
 	case o.info:
 		return report(o.print(job, log))
 	}
-	ctx := untilSignal(log)
+	ctx := untilSignal(log.With("job", job.name))
 	run, err := job.start(ctx, env)
 	if err == nil {
 		err = run.attended(progressOn(os.Stderr, log))

@@ -146,7 +146,7 @@ func (p *plan) site(env environment) (h site, err error) {
 // storage is where the checkpoints of a run are.
 func (p *plan) storage(env environment, files filesystem.FileSystem, dir, id string) *snapshot.Directory {
 	uri := strings.TrimSuffix(config.Get(p.config, config.CheckpointDir), "/")
-	return &snapshot.Directory{Files: files, Path: path.Join(dir, id), URI: uri + "/" + id, Random: env.random, Log: env.log}
+	return &snapshot.Directory{Files: files, Path: path.Join(dir, id), URI: uri + "/" + id, Random: env.random, Log: env.log.With("job", p.name)}
 }
 
 // resume finds the newest run of the job's name. It returns nil where there is

@@ -1,6 +1,7 @@
 package jobmaster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,9 @@ func (m *Master) load(r *run, retry time.Duration) {
 		case err == nil:
 			m.loaded(r, p)
 		case final || errors.As(err, new(panicked)) || retry > lastRetry:
-			m.broke(r.attempt, "restore", err, "", final)
+			m.broke(r.attempt, part("restore"), err, "", final)
 		default:
-			m.Log.Warn("reading the checkpoint to start from is tried again", "after", retry, "error", err)
+			m.Log.Warn("reading the checkpoint to start from is tried again", "attempt", r.attempt, "delay", retry, "error", err)
 			m.alarm(retry, func() {
 				if r.ctx.Err() == nil {
 					m.load(r, 2*retry)
@@ -147,17 +148,16 @@ func (m *Master) readable(cp *snapshot.Checkpoint) error {
 
 func (m *Master) loaded(r *run, p point) {
 	for _, err := range p.found.Skipped {
-		m.Log.Error("a checkpoint can't be restored; an older one takes its place", "error", err)
+		m.Log.Error("a checkpoint can't be restored; an older one takes its place", "attempt", r.attempt, "error", err)
 	}
 	if p.from == nil {
 		m.Log.Info("the job starts from the beginning", "attempt", r.attempt)
 	} else {
 		m.Log.Info("the job starts from a checkpoint; what came after it is read again",
-			"attempt", r.attempt, "checkpoint", p.from.Number, "of job", p.from.JobID, "dir", p.dir,
-			"taken", time.Unix(0, p.from.Began))
+			"attempt", r.attempt, "checkpoint", p.from.Number, "dir", p.dir, "taken", time.Unix(0, p.from.Began))
 	}
 	for _, op := range p.Dropped {
-		m.Log.Warn("state is dropped: its operator isn't in the job", "uid", op.UID, "name", op.Name, "bytes", op.Bytes())
+		m.Log.Warn("state is dropped: its operator isn't in the job", "attempt", r.attempt, "operator", cmp.Or(op.UID, op.Name), "bytes", op.Bytes())
 	}
 	r.start = p
 	m.complete = nil
@@ -182,7 +182,7 @@ func (m *Master) open(r *run) {
 				}
 				c := committer{operator: op}
 				if err := c.do(r.ctx, e, func() (err error) {
-					c.Committer, err = sink.Open(r.ctx, commitment{m.JobID, r.name, r.start, m.Log})
+					c.Committer, err = sink.Open(r.ctx, commitment{m.JobID, r.name, r.start, m.Log.With("attempt", r.attempt, "operator", called(op))})
 					return err
 				}); err != nil {
 					return err
@@ -201,7 +201,7 @@ func (m *Master) open(r *run) {
 		switch {
 		case r.ctx.Err() != nil:
 		case err != nil:
-			m.broke(r.attempt, "commit", err, "", errors.Is(err, filesystem.ErrLocked))
+			m.broke(r.attempt, part("commit"), err, "", errors.Is(err, filesystem.ErrLocked))
 		default:
 			m.opened = true
 			m.step(Opened{r.attempt})
@@ -268,14 +268,14 @@ func (m *Master) deploy(r *run) {
 // enumerate starts the enumerator of a source, which is the head of its task.
 func (m *Master) enumerate(r *run, t graph.Task, source enumerate.Source) {
 	var e *enumerate.Enumerator
-	running := &errand{where: t.Name, stack: func() string { return e.Stack() }} // until Stopped
+	running := &errand{at: whole(t), stack: func() string { return e.Stack() }} // until Stopped
 	running.calls(called(t.Operators[0]))
 	m.errands[running] = true
 	e = source.Start(enumerate.Setting{
 		Executor:    m.Executor,
 		Parallelism: t.Parallelism,
 		Restored:    r.start.Enumerators[t.ID],
-		Log:         m.Log,
+		Log:         m.Log.With("attempt", r.attempt, "operator", called(t.Operators[0])),
 		Changed: func() {
 			m.post(func() {
 				for _, a := range e.Due() {
@@ -285,7 +285,7 @@ func (m *Master) enumerate(r *run, t graph.Task, source enumerate.Source) {
 		},
 		Failed: func(err error, stack string) {
 			err = fmt.Errorf("operator %q: enumerate: %w", called(t.Operators[0]), err)
-			m.post(func() { m.broke(r.attempt, t.Name, err, stack, false) })
+			m.post(func() { m.broke(r.attempt, whole(t), err, stack, false) })
 		},
 		Stopped: func() { m.returned(running, func() {}) },
 	})

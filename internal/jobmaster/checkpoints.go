@@ -54,15 +54,15 @@ func (m *Master) carryOut(a checkpoint.Action) {
 	case checkpoint.Notify:
 		m.notify(a.Checkpoint)
 	case checkpoint.Abort:
-		m.Log.Warn("checkpoint failed", "checkpoint", a.Checkpoint, "reason", a.Reason)
+		m.Log.Warn("checkpoint failed", "attempt", m.run.attempt, "checkpoint", a.Checkpoint, "error", a.Reason)
 		m.Send(control.Abort{Attempt: m.run.attempt, Checkpoint: a.Checkpoint})
 	case checkpoint.Discard:
 		m.complete = slices.DeleteFunc(m.complete, func(n uint64) bool { return n == a.Checkpoint })
-		m.inTurn(a.Checkpoint, "discard", func() error { return m.Storage.Discard(a.Checkpoint) }, m.leftover)
+		m.inTurn(a.Checkpoint, "discard", func() error { return m.Storage.Discard(a.Checkpoint) }, m.leftover(a.Checkpoint))
 	case checkpoint.Release:
-		m.inTurn(a.Checkpoint, "release", func() error { return m.Storage.Release(a.Checkpoint, a.State) }, m.leftover)
+		m.inTurn(a.Checkpoint, "release", func() error { return m.Storage.Release(a.Checkpoint, a.State) }, m.leftover(a.Checkpoint))
 	case checkpoint.FailAttempt:
-		m.broke(m.run.attempt, "checkpoint", errors.New(a.Reason), "", false)
+		m.broke(m.run.attempt, part("checkpoint"), errors.New(a.Reason), "", false)
 	case checkpoint.Finish:
 		m.step(Ended{m.run.attempt})
 	}
@@ -85,10 +85,12 @@ func (m *Master) inTurn(n uint64, name string, f func() error, then func(error))
 	}
 }
 
-// leftover notes that files couldn't be deleted.
-func (m *Master) leftover(err error) {
-	if err != nil {
-		m.Log.Warn("files of a checkpoint are left", "error", err)
+// leftover notes that files of a checkpoint, or of one before it, couldn't be deleted.
+func (m *Master) leftover(n uint64) func(error) {
+	return func(err error) {
+		if err != nil {
+			m.Log.Warn("files of a checkpoint are left", "checkpoint", n, "error", err)
+		}
 	}
 }
 
@@ -215,7 +217,7 @@ func (m *Master) commit(r *run, n uint64) {
 		switch {
 		case r.ctx.Err() != nil:
 		case err != nil:
-			m.broke(r.attempt, "commit", fmt.Errorf("checkpoint %d: %w", n, err), "", false)
+			m.broke(r.attempt, part("commit"), fmt.Errorf("checkpoint %d: %w", n, err), "", false)
 		default:
 			m.coordinate(checkpoint.Committed{Checkpoint: n})
 		}
@@ -230,6 +232,6 @@ func (m *Master) notify(n uint64) {
 	}
 	if !m.cleaned {
 		m.cleaned = true
-		m.work("clean", func() error { return m.Storage.Clean(n) }, m.leftover)
+		m.work("clean", func() error { return m.Storage.Clean(n) }, m.leftover(n))
 	}
 }

@@ -199,7 +199,7 @@ func (m *Master) turn() executor.Progress {
 
 // errand is work beside the loop. Work that calls the user's functions says whose.
 type errand struct {
-	where    string // the part of the job that it is
+	at       place
 	operator atomic.Pointer[string]
 	stack    func() string // where it is now
 }
@@ -216,7 +216,7 @@ func (m *Master) work(name string, f func() error, then func(error)) {
 // errand is work that may call the user's functions.
 func (m *Master) errand(name string, f func(*errand) error, then func(error)) {
 	var at executor.Goroutine
-	e := &errand{where: name, stack: at.Stack}
+	e := &errand{at: part(name), stack: at.Stack}
 	m.errands[e] = true
 	m.Executor.Go(name, func() {
 		at.Here()
@@ -257,25 +257,24 @@ func guarded(f func() error) (err error) {
 
 // step takes an event to the job's life.
 func (m *Master) step(e Event) {
-	if b, ok := e.(Broke); ok && b.Attempt == m.life.Attempt() {
-		attrs := []any{"attempt", b.Attempt, "where", cmp.Or(b.Where, "job"), "error", b.Err}
-		if b.Stack != "" {
-			attrs = append(attrs, "stack", b.Stack)
-		}
-		m.Log.Error("attempt failed", attrs...)
-	}
 	for _, a := range m.life.Step(m.Executor.Now(), e) {
 		m.do(a)
 	}
 }
 
 // broke says that something of an attempt has failed.
-func (m *Master) broke(a graph.Attempt, where string, err error, stack string, final bool) {
-	var p panicked
-	if errors.As(err, &p) {
+func (m *Master) broke(a graph.Attempt, where place, err error, stack string, final bool) {
+	if p := (panicked{}); errors.As(err, &p) {
 		stack = p.stack
 	}
-	m.step(Broke{Failure{Attempt: a, At: m.Executor.Now(), Where: where, Err: err, Stack: stack}, final})
+	if a == m.life.Attempt() {
+		attrs := append([]any{"attempt", a, "error", err}, where.attrs...)
+		if stack != "" {
+			attrs = append(attrs, "stack", stack)
+		}
+		m.Log.Error("attempt failed", attrs...)
+	}
+	m.step(Broke{Failure{Attempt: a, At: m.Executor.Now(), Where: where.name, Err: err, Stack: stack}, final})
 }
 
 func (m *Master) do(a Action) {
@@ -301,7 +300,7 @@ func (m *Master) do(a Action) {
 		m.watch()
 		m.settle()
 	case Wait:
-		m.Log.Warn("the job restarts", "after", a.Delay, "failed attempt", a.Attempt)
+		m.Log.Warn("the job restarts", "attempt", a.Attempt+1, "delay", a.Delay)
 		m.alarm(a.Delay, func() { m.step(Elapsed{a.Attempt}) })
 	case End:
 		m.end(a)
@@ -312,10 +311,11 @@ func (m *Master) do(a Action) {
 var ErrStuck = errors.New("its goroutine can't be ended, and stays as long as the process")
 
 // stuck gives up an operator's function.
-func (m *Master) stuck(a graph.Attempt, where, operator, stack string) {
+func (m *Master) stuck(a graph.Attempt, where place, operator, stack string) {
 	err := fmt.Errorf("operator %q didn't return within %v after it was told to stop; %w", operator, m.StopTimeout, ErrStuck)
-	m.Log.Error("a function was told to stop and doesn't return", "attempt", a, "operator", operator, "where", where, "timeout", m.StopTimeout, "stack", stack)
-	m.step(Stuck{Failure{Attempt: a, At: m.Executor.Now(), Where: where, Err: err, Stack: stack}})
+	attrs := append([]any{"attempt", a, "operator", operator, "timeout", m.StopTimeout, "stack", stack}, where.attrs...)
+	m.Log.Error("a function was told to stop and doesn't return", attrs...)
+	m.step(Stuck{Failure{Attempt: a, At: m.Executor.Now(), Where: where.name, Err: err, Stack: stack}})
 }
 
 // watch sees to it that committers and enumerators return in time.
@@ -331,7 +331,7 @@ func (m *Master) giveUp() {
 	for e := range m.errands {
 		if operator := e.operator.Load(); operator != nil && m.closing {
 			delete(m.errands, e)
-			m.stuck(m.run.attempt, e.where, *operator, e.stack())
+			m.stuck(m.run.attempt, e.at, *operator, e.stack())
 		}
 	}
 	m.settle()
@@ -382,9 +382,9 @@ func (m *Master) take(r control.Report) {
 		if e := m.executions.Find(r.Subtask); e != nil {
 			_ = e.Fail(r.Err)
 		}
-		m.broke(r.Attempt, m.title(r.Subtask), r.Err, r.Stack, r.Final)
+		m.broke(r.Attempt, m.subtask(r.Subtask), r.Err, r.Stack, r.Final)
 	case control.Overdue:
-		m.stuck(r.Attempt, m.title(r.Subtask), r.Operator, r.Stack)
+		m.stuck(r.Attempt, m.subtask(r.Subtask), r.Operator, r.Stack)
 		m.step(Stopped{r.Attempt, r.Subtask})
 	case control.Stopped:
 		if status, _ := m.life.Status(); status != Finishing {
@@ -397,10 +397,21 @@ func (m *Master) take(r control.Report) {
 // called is how the user knows an operator.
 func called(op graph.Operator) string { return cmp.Or(op.UID, op.Name) }
 
-// title names a subtask for people.
-func (m *Master) title(s graph.Subtask) string {
+// place is a part of a job, as people know it and as the log does.
+type place struct {
+	name  string
+	attrs []any
+}
+
+// part is one of the engine's.
+func part(name string) place { return place{name, []any{"part", name}} }
+
+// whole is all of a task.
+func whole(t graph.Task) place { return place{t.Name, []any{"task", t.Name}} }
+
+func (m *Master) subtask(s graph.Subtask) place {
 	t := m.Graph.Task(s.Task)
-	return fmt.Sprintf("%s (%d/%d)", t.Name, s.Index+1, t.Parallelism)
+	return place{fmt.Sprintf("%s (%d/%d)", t.Name, s.Index+1, t.Parallelism), []any{"task", t.Name, "subtask", s.Index}}
 }
 
 // latest is the newest complete checkpoint, 0 if there is none.
@@ -431,10 +442,6 @@ func (m *Master) end(e End) {
 		o.Err = errors.Join(o.Err, err)
 		m.silence()
 		m.outcome = &o
-		log := m.Log
-		if o.Err != nil {
-			log = log.With("error", o.Err)
-		}
-		log.Info("the job has ended", "status", o.Status)
+		m.Log.Info("the job has ended", "status", o.Status) // the error is the caller's to show
 	})
 }

@@ -147,7 +147,7 @@ func TestRestartsFromWhatItWasStartedFrom(t *testing.T) {
 	if b.attempt.From != "file:///elsewhere/chk-41" || b.attempt.Checkpoint != 41 {
 		t.Errorf("%+v", b.attempt)
 	}
-	b.master.post(func() { b.master.broke(1, "test", errors.New("boom"), "", false) })
+	b.master.post(func() { b.master.broke(1, part("test"), errors.New("boom"), "", false) })
 	b.until(b.over)
 	if v := b.master.View(); loads != 2 || v.Attempt != 2 || v.Status != Finished || v.Latest < 42 {
 		t.Errorf("%d loads, %+v", loads, v)
@@ -169,7 +169,7 @@ func TestLateStoreDoesNotUndermineTheNextAttempt(t *testing.T) {
 	stores := b.works["store"]
 	b.until(func() bool { return b.works["store"] > stores })
 	before := b.master.View().Latest
-	b.master.post(func() { b.master.broke(1, "test", errors.New("boom"), "", false) })
+	b.master.post(func() { b.master.broke(1, part("test"), errors.New("boom"), "", false) })
 	b.until(func() bool { return b.status() == Failing && len(b.master.life.alive) == 0 })
 	for range 1000 {
 		b.once()
@@ -204,7 +204,7 @@ func TestStateThatDoesNotFitFailsTheJob(t *testing.T) {
 	b.settings.AllowNonRestored = true
 	b.start()
 	b.until(b.over)
-	if !strings.Contains(b.log.String(), "uid=gone") {
+	if !strings.Contains(b.log.String(), "operator=gone") {
 		t.Error(b.log.String())
 	}
 	b.checkAll()

@@ -303,7 +303,7 @@ func (f *fetcher[T, S]) work() executor.Progress {
 func (f *fetcher[T, S]) end() {
 	defer func() {
 		if r := recover(); r != nil {
-			f.source.c.Logger.Warn("close reader: panic", "operator", f.source.c.Name, "panic", r, "stack", string(debug.Stack()))
+			f.source.c.Logger.Warn("a reader panicked while it closed", "error", r, "stack", string(debug.Stack()))
 		}
 		f.mu.Lock()
 		f.over = true
@@ -311,7 +311,7 @@ func (f *fetcher[T, S]) end() {
 		f.Done()
 	}()
 	if err := f.reader.Close(); err != nil {
-		f.source.c.Logger.Warn("close reader", "operator", f.source.c.Name, "error", err)
+		f.source.c.Logger.Warn("a reader didn't close well", "error", err)
 	}
 }
 

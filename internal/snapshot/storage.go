@@ -256,7 +256,7 @@ func (d *Directory) cleanOne(n uint64, dead bool, used map[string]bool) error {
 		if !ours(e) || used[name] || e.Name == metadataName && !dead {
 			continue
 		}
-		d.Log.Info("remove what a dead process left", "file", name)
+		d.Log.Info("remove what a dead process left", "checkpoint", n, "file", name)
 		errs = append(errs, d.remove(name))
 	}
 	if dead {

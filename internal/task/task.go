@@ -432,7 +432,7 @@ func (s *Subtask) fail(err error, stack string) {
 	case s.ctx.Err() == nil:
 		s.plan.Reports.Failed(err, stack)
 	case stack != "":
-		s.plan.Logger.Warn("panic while stopping", "error", err, "stack", stack)
+		s.plan.Logger.Warn("a function panicked while it was told to stop", "error", err, "stack", stack)
 	}
 	s.close()
 }
@@ -461,11 +461,11 @@ func (s *Subtask) close() {
 func (s *Subtask) closeOperator(name string, op operator.Operator) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.plan.Logger.Warn("close: panic", "operator", name, "panic", r, "stack", string(debug.Stack()))
+			s.plan.Logger.Warn("an operator panicked while it closed", "operator", name, "error", r, "stack", string(debug.Stack()))
 		}
 	}()
 	if err := op.Close(); err != nil {
-		s.plan.Logger.Warn("close", "operator", name, "error", err)
+		s.plan.Logger.Warn("an operator didn't close well", "operator", name, "error", err)
 	}
 }
 

@@ -188,7 +188,7 @@ const channelBound = 4
 
 func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 	run, id := w.run, d.Subtask
-	log := w.settings.Logger.With("task", t.Name, "subtask", id.Index)
+	log := w.settings.Logger.With("attempt", run.number, "task", t.Name, "subtask", id.Index)
 	p := task.Plan{
 		Name:          fmt.Sprintf("%s (%d/%d)", t.Name, id.Index+1, t.Parallelism),
 		Inbox:         run.inboxes[id],
