@@ -165,7 +165,7 @@ func (l *life) live() error {
 func (l *life) process() (finished bool, err error) {
 	w, pick := l.w, l.w.rng
 	w.aim.fault, w.aim.point, _ = strings.Cut(points[pick.IntN(len(points))], " ")
-	w.aim.nth = 1 + pick.IntN(4)
+	w.aim.nth = 1 + pick.IntN(1+pick.IntN(4)) // some points aren't reached so often
 	settings := []string{
 		"execution.checkpointing.dir=file:///ckpt",
 		fmt.Sprintf("execution.checkpointing.interval=%d ms", 10+pick.IntN(60)),

@@ -128,14 +128,17 @@ func (d *Directory) Release(n uint64, t Task) error {
 	return errors.Join(append(errs, d.removeEmpty(d.chk(n)))...)
 }
 
-// Discard implements Storage. Metadata goes first: what is half deleted isn't a
-// checkpoint any more. What isn't ours stays, and so does its directory.
+// Discard implements Storage. Metadata goes first, and by a rename, which survives
+// a crash of the machine as a removal may not: what is half deleted isn't a checkpoint
+// any more. What isn't ours stays, and so does its directory.
 func (d *Directory) Discard(n uint64) error {
-	entries, err := d.list(d.chk(n))
-	if err != nil {
+	withdrawn := path.Join(d.chk(n), unfinished+uuid(d.Random))
+	err := d.Files.Rename(path.Join(d.chk(n), metadataName), withdrawn)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("discard checkpoint %d: %w", n, err)
 	}
-	if err := d.remove(path.Join(d.chk(n), metadataName)); err != nil {
+	entries, err := d.list(d.chk(n))
+	if err != nil {
 		return fmt.Errorf("discard checkpoint %d: %w", n, err)
 	}
 	var errs []error
