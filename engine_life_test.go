@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -240,36 +241,32 @@ func engines() (left []string) {
 	return left
 }
 
-// TestContextForgetsAnEndedJob runs jobs under a context that goes on, as a
-// service does: none of them is kept by it.
+// TestContextForgetsAnEndedJob runs a job under a context that goes on, as a
+// service does: it isn't kept by it.
 func TestContextForgetsAnEndedJob(t *testing.T) {
 	t.Parallel()
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	gone := make(chan struct{})
-	func() {
-		held := new([1 << 10]int)
-		runtime.AddCleanup(held, func(gone chan struct{}) { close(gone) }, gone)
-		r, err := Start(ctx, func(job *Job) error {
-			Do(FromSlice(job, "in", []int{1}), "hold", func(n int) error { held[n]++; return nil })
-			return nil
-		})
-		if err == nil {
-			err = wait(t, r)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}()
-	late := time.After(whileWaiting)
-	for {
-		runtime.GC()
-		select {
-		case <-gone:
-			return
-		case <-late:
-			t.Fatal("the job is still in memory")
-		default:
-		}
+	ctx := &onlooker{Context: context.Background(), end: make(chan struct{})}
+	r, _ := launch(t, ctx, func(job *Job) error { FromSlice(job, "in", []int{1}); return nil })
+	if err := wait(t, r); err != nil {
+		t.Fatal(err)
 	}
+	if n := ctx.waiting.Load(); n != 0 || ctx.ever.Load() == 0 {
+		t.Errorf("%d wait for its end", n)
+	}
+}
+
+// An onlooker is a context that counts who waits for its end.
+type onlooker struct {
+	context.Context
+	end           chan struct{}
+	waiting, ever atomic.Int32
+}
+
+func (o *onlooker) Done() <-chan struct{} { return o.end }
+
+// AfterFunc is what context.AfterFunc calls.
+func (o *onlooker) AfterFunc(func()) func() bool {
+	o.waiting.Add(1)
+	o.ever.Add(1)
+	return func() bool { o.waiting.Add(-1); return true }
 }

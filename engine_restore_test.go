@@ -242,7 +242,7 @@ func TestStateOfAnOperatorThatIsGone(t *testing.T) {
 	b.await(t, 1, "without: 19")
 	end()
 	wait(t, r)
-	for _, text := range []string{"dropped", "uid=count", "bytes="} {
+	for _, text := range []string{"dropped", "operator=count", "bytes="} {
 		if !strings.Contains(log.String(), text) {
 			t.Errorf("the log doesn't say %q", text)
 		}
