@@ -11,6 +11,7 @@ check: fmt vet lint
 	$(GO) test -short ./...
 
 test: fmt vet
+	$(GO) test -run Simulat .
 	$(GO) test -race -timeout 14m ./...
 
 soak: vet
