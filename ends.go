@@ -110,7 +110,8 @@ func Print[T any](in Stream[T], uid string, opts ...Option) {
 // Collect appends the records to a slice of this process, each once, when the
 // checkpoint that holds them is complete; all of them are there when Run has
 // returned. It is for tests and small results: they are in memory, and in each
-// checkpoint until then.
+// checkpoint until then. A job that another Run resumes commits anew what was
+// pending, so that records of the last interval can come again in the new slice.
 func Collect[T any](in Stream[T], uid string, into *[]T, opts ...Option) {
 	To(in, uid, &collector[T]{into: into}, opts...)
 }
