@@ -125,22 +125,24 @@ type entry struct {
 	places []place
 }
 
-// newest returns the run of a job that began last.
+// newest returns the run of a job that began last. A directory isn't listed at
+// one moment: of a record that is replaced meanwhile, neither version may be
+// seen, and the run would seem never to have been. So only what two lists in a
+// row agree on counts.
 func (b *Book) newest(job string) (entry, error) {
-	var err error
-	for range 10 {
-		var places []place
-		if places, err = b.list(); err != nil {
+	places, err := b.list()
+	for range 100 {
+		if err != nil {
 			return entry{}, err
 		}
-		var found entry
-		found, err = b.find(job, places)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return found, err
+		found, wrong := b.find(job, places)
+		var again []place
+		if again, err = b.list(); err == nil && slices.Equal(places, again) {
+			return found, wrong
 		}
-		// A version was replaced by a newer one between List and Open.
+		places = again
 	}
-	return entry{}, err
+	return entry{}, errors.New("the records keep changing")
 }
 
 // list returns the places of all records, the last run and its newest version
