@@ -109,17 +109,25 @@ type Pair[K, V any] struct {
 
 // Count emits, for each record, its key and how many records that key has had.
 func Count[K comparable, T any](in KeyedStream[K, T], uid string, opts ...Option) Stream[Pair[K, int64]] {
-	return fold(in, "count", uid, opts, func(n *int64, _ *T, _ bool) { *n++ })
+	return fold(in, "count", uid, opts, func(run folded[K, int64], _ []T) {
+		for i, to := range run.values {
+			*to++
+			run.out[i].Value = *to
+		}
+	})
 }
 
 // Reduce emits, for each record, its key and f of all records that the key has
 // had, from left to right; the first one is taken as it is.
 func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) T, opts ...Option) Stream[Pair[K, T]] {
-	return fold(in, "reduce", uid, opts, func(all *T, v *T, first bool) {
-		if first {
-			*all = *v
-		} else {
-			*all = f(*all, *v)
+	return fold(in, "reduce", uid, opts, func(run folded[K, T], records []T) {
+		for i, to := range run.values {
+			if run.fresh>>i&1 != 0 {
+				*to = records[i]
+			} else {
+				*to = f(*to, records[i])
+			}
+			run.out[i].Value = *to
 		}
 	})
 }
@@ -127,29 +135,47 @@ func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) 
 // Fold emits, for each record, its key and what f makes of that key's value and
 // the record. A key's value begins as the zero V.
 func Fold[K comparable, T, V any](in KeyedStream[K, T], uid string, f func(V, T) V, opts ...Option) Stream[Pair[K, V]] {
-	return fold(in, "fold", uid, opts, func(to *V, v *T, _ bool) { *to = f(*to, *v) })
+	return fold(in, "fold", uid, opts, func(run folded[K, V], records []T) {
+		for i, to := range run.values {
+			*to = f(*to, records[i])
+			run.out[i].Value = *to
+		}
+	})
 }
 
-// ahead is how many keys fold looks for at the same time.
-const ahead = 32
+// folded is what a fold changes for a few records: the values of their keys (one
+// key's may be there several times), a bit for each that says whether it is new,
+// and what is emitted after each change.
+type folded[K, V any] struct {
+	values []*V
+	fresh  uint32
+	out    []Pair[K, V]
+}
 
 // fold keeps one value per key and emits it after each change. It works on the
 // state's table itself.
-func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts []Option, f func(to *V, record *T, first bool)) Stream[Pair[K, V]] {
+func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts []Option, change func(run folded[K, V], records []T)) Stream[Pair[K, V]] {
 	return keyed(in, verb, uid, opts, func(op *Op[K, Pair[K, V]], t *operator.Transform[T, Pair[K, V]]) {
 		table := state.NewTable[V](op, "value")
+		var keys [state.Together]K
+		var values [state.Together]*V
 		t.Body = func(b *record.Batch[T], out *operator.Output[Pair[K, V]]) error {
-			for i := range b.Values {
-				if i%ahead == 0 {
-					table.Ahead(b.Hashes[i:min(i+ahead, len(b.Hashes))])
+			to := out.Room(len(b.Values))
+			emitted := to.Values[:len(b.Values)]
+			for from := 0; from < len(b.Values); from += state.Together {
+				records := b.Values[from:min(from+state.Together, len(b.Values))]
+				for i := range records {
+					keys[i] = in.key(records[i])
 				}
-				k := in.key(b.Values[i])
-				to, first := table.Ref(k, b.Hashes[i])
-				if f(to, &b.Values[i], first); len(b.Times) > 0 {
-					out.At(b.Times[i])
+				n := len(records)
+				run := folded[K, V]{values[:n], 0, emitted[from : from+n]}
+				run.fresh = table.Refs(keys[:n], b.Hashes[from:], run.values)
+				for i := range run.out {
+					run.out[i].Key = keys[i]
 				}
-				out.Emit(Pair[K, V]{k, *to})
+				change(run, records)
 			}
+			to.Values, to.Times = emitted, append(to.Times, b.Times...)
 			return nil
 		}
 	})

@@ -64,6 +64,22 @@ func (c *wordKey[K]) Hash(k *K) uint64 {
 	return splitMix(*(*uint64)(unsafe.Pointer(k)))
 }
 
+// HashAll puts the hash of each key into hashes, which is as long.
+func HashAll[K any](c Key[K], keys []K, hashes []uint64) {
+	if len(keys) == 0 {
+		return
+	}
+	if _, ok := c.(*wordKey[K]); ok {
+		for i, k := range unsafe.Slice((*uint64)(unsafe.Pointer(&keys[0])), len(keys)) {
+			hashes[i] = splitMix(k)
+		}
+		return
+	}
+	for i := range keys {
+		hashes[i] = c.Hash(&keys[i])
+	}
+}
+
 // smallKey is the codec of smaller integers, and of bool.
 type smallKey[K any] struct {
 	key[K]

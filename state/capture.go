@@ -65,7 +65,7 @@ type keygroups struct{ max, first, last int }
 func (c *capture[K, V]) step(budget int) int {
 	t := c.table
 	for budget > 0 && c.next < 1<<32 {
-		p := t.part(uint32(c.next))
+		p := t.part(c.next)
 		budget--
 		if p.walked < c.epoch {
 			budget -= t.visit(p)

@@ -208,7 +208,7 @@ func declareCell[T any, K comparable](op Keyed[K], name, kind string, plain bool
 // reach what values refer to.
 func declareTable[T any, K comparable](ks *Keyspace[K], name, kind string, plain bool) *Table[K, T] {
 	values, err := codec.For[T]()
-	t := newTable(format[K, T]{prefix: prefixOf(name), hash: ks.codec.Hash, appendKey: ks.codec.Append, value: values, own: codec.Detach(ks.codec)}, !plain)
+	t := newTable(format[K, T]{prefix: prefixOf(name), hash: ks.codec.Hash, appendKey: ks.codec.Append, value: values, own: codec.Detach(ks.codec)}, ks.codec.Hash, !plain)
 	c := column{Declared: Declared{Name: name, Kind: kind}, freeze: t.freeze}
 	var k K // in the closure it would be allocated for each entry
 	c.load = func(key, value []byte) error {

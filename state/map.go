@@ -113,8 +113,8 @@ func (m *userMaps[K, UK, V]) declare(name string) {
 		},
 		value: values,
 		own:   m.own(codec.Detach(outer)),
-	}, !codec.Plain[V]())
-	m.index = newTable(format[K, members[UK]]{own: codec.Detach(outer)}, false)
+	}, func(p *pair[K, UK]) uint64 { return mix(outer.Hash(&p.key), inner.Hash(&p.user)) }, !codec.Plain[V]())
+	m.index = newTable(format[K, members[UK]]{own: codec.Detach(outer)}, outer.Hash, false)
 	c := column{Declared: Declared{Name: name, Kind: mapKind}, freeze: m.entries.freeze, load: m.load}
 	err := errors.Join(keyErr, valueErr)
 	if err == nil {
@@ -159,8 +159,11 @@ func (m *userMaps[K, UK, V]) load(key, value []byte) error {
 // at returns the current key's entry for k, and the entry's hash.
 func (m *userMaps[K, UK, V]) at(k UK) (pair[K, UK], uint64) {
 	m.user = k
-	return pair[K, UK]{m.ks.key, k}, m.ks.hash + bits.RotateLeft64(m.inner.Hash(&m.user), 17)
+	return pair[K, UK]{m.ks.key, k}, mix(m.ks.hash, m.inner.Hash(&m.user))
 }
+
+// mix makes one hash of a key's and a user key's.
+func mix(key, user uint64) uint64 { return key + bits.RotateLeft64(user, 17) }
 
 func (m *userMaps[K, UK, V]) find(k UK) *V {
 	return m.entries.find(m.at(k))

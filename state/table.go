@@ -6,18 +6,18 @@ import "math/bits"
 //
 // It is an extendible hash table. The directory is indexed by the high bits of
 // the low half of a key's hash (key groups use up bits of the high half) and
-// points to parts of 256 slots, each with key, value and epoch side by side. A
-// part that is full becomes two; the directory is all that ever doubles.
+// points to parts of 63 buckets. A part that is nearly full becomes two; the
+// directory is all that ever doubles.
 //
-//	hash   ................................ dddddddddddd....ttttttttgggggsss
-//	       key group                        directory       tag     home slot
+//	hash   .............tttttttbbbbbbbbbbbb dddddddddddd....................
+//	       key group    tag    bucket       directory
 //
-// Inside a part a key lies in its home slot. If another key is at home there
-// too, it lies in some slot of the home's group of eight, or, if that was full,
-// of a group after it. A byte of control per slot (0 if it is free, else a tag
-// from the hash) lets a lookup that misses the home slot look at eight slots at
-// once, and a count per group of the entries that passed it because it was full
-// says where the lookup may stop.
+// A key lies in the bucket that its hash names, or, where that is full, in one
+// after it. A bucket has three slots and fills a cache line if key and value are
+// of 8 bytes, so that most lookups read one line beside the directory. Its tags
+// (0 where a slot is free, else a part of the hash) say which key to compare;
+// the number of entries that passed it because it was full says where a lookup
+// may stop.
 //
 // A table belongs to one goroutine.
 type Table[K comparable, V any] struct {
@@ -28,47 +28,57 @@ type Table[K comparable, V any] struct {
 	epoch  uint32 // counts up with each freeze, from 1
 	count  int
 	format format[K, V]
+	hash   func(*K) uint64 // what callers pass with a key
+	// more holds what has no room in a part, where hashes don't tell keys apart.
+	// It isn't in the part, so that one of plain keys and values has no pointers.
+	more map[*part[K, V]]*part[K, V]
 	// pending are the captures that haven't walked the whole table yet, oldest first.
 	pending []*capture[K, V]
-	seen    uint64 // what Ahead has read, so that it does
+	seen    uint32 // what Refs has read ahead, so that it does
 }
 
 const (
-	partSlots = 256
-	groups    = partSlots / 8
-	// roomy is how many entries a part holds before it is split while the table is
-	// small: there, sparse parts are faster and memory doesn't matter.
-	roomy      = 160
+	slots     = 3 // of a bucket
+	buckets   = 63
+	partSlots = slots * buckets
+	// crowded is how many entries a part holds before it is split, and roomy how
+	// many while the table is small: there, sparse parts are faster and memory
+	// doesn't matter.
+	crowded    = partSlots * 15 / 16
+	roomy      = partSlots * 5 / 8
 	smallTable = 64 // parts
+	// Together is how many keys Refs takes at a time.
+	Together = 32
 
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
+	ones  = 0x010101
+	highs = 0x808080
 )
 
 type part[K comparable, V any] struct {
-	passed [groups]uint8
-	depth  uint8  // the number of hash bits that all its entries share
-	used   uint16 // slots in use
 	// walked is the newest epoch of which every entry here has been captured.
-	walked uint32
-	// next holds what has no room here, where hashes don't tell keys apart.
-	next *part[K, V]
-	// With this, and the word that Go puts before a large object that holds
-	// pointers, slots begin with a cache line: none of 32 bytes lies in two.
-	_       [8]byte
-	slots   [partSlots]slot[K, V]
-	control [groups]uint64
+	walked  uint32
+	used    uint16 // slots in use
+	depth   uint8  // the number of hash bits that all its entries share
+	chained bool   // there is more
+	// With this a part of 8-byte keys and values is 4 kB, and its buckets are
+	// cache lines.
+	_       [56]byte
+	buckets [buckets]bucket[K, V]
 }
 
-type slot[K comparable, V any] struct {
-	hash  uint32
-	epoch uint32 // of its last change or capture; 0 if the slot is free
-	key   K
-	value V
+type bucket[K comparable, V any] struct {
+	// tags is a byte for each slot, and above them the number of entries that
+	// belong here and lie in a bucket after it.
+	tags   uint32
+	epochs [slots]uint32 // of each slot's last change or capture
+	keys   [slots]K
+	values [slots]V
 }
 
-func newTable[K comparable, V any](f format[K, V], shared bool) *Table[K, V] {
-	return &Table[K, V]{dir: []*part[K, V]{{}}, shift: 32, shared: shared, epoch: 1, format: f}
+const onePassed = 1 << (8 * slots)
+
+func newTable[K comparable, V any](f format[K, V], hash func(*K) uint64, shared bool) *Table[K, V] {
+	return &Table[K, V]{dir: []*part[K, V]{{}}, shift: 32, shared: shared, epoch: 1, format: f, hash: hash}
 }
 
 // Len is the number of entries.
@@ -78,127 +88,168 @@ func (t *Table[K, V]) Len() int { return t.count }
 // fresh: zero, because the key wasn't there. The pointer is good until the next
 // call on this table or the next freeze.
 func (t *Table[K, V]) Ref(k K, hash uint64) (v *V, fresh bool) {
-	h := uint32(hash)
-	p := t.part(h)
-	s := p.home(h)
-	if s.hash != h || s.key != k || s.epoch == 0 {
-		q, i := p.locate(k, h)
-		if q == nil {
-			return t.insert(k, h), true
+	p := t.part(hash)
+	b := p.home(hash)
+	i := b.first(hash)
+	if i == slots || b.keys[i] != k {
+		if b, i = t.locate(k, hash); b == nil {
+			return t.insert(k, hash), true
 		}
-		s = &q.slots[i]
 	}
-	if s.epoch != t.epoch {
-		t.touch(p, s)
+	if b.epochs[i] != t.epoch {
+		t.touch(p, b, i)
 	}
-	return &s.value, false
+	return &b.values[i], false
 }
 
-// Ahead reads where some keys should be, given by their hashes, so that the
-// processor fetches all of that at the same time. It pays where the next few
-// dozen keys are known and the table is larger than a cache.
-func (t *Table[K, V]) Ahead(hashes []uint64) {
-	if len(t.dir) < smallTable {
-		return
+// Refs is Ref for up to Together keys, which may be equal: to[i] becomes the
+// value of keys[i], and bit i of fresh says whether it was added for it. The
+// pointers are good until the next call or freeze. Where the next few dozen keys
+// are known and the table is larger than a cache, this is faster than one by
+// one: the processor fetches all that it needs at the same time.
+func (t *Table[K, V]) Refs(keys []K, hashes []uint64, to []*V) (fresh uint32) {
+	hashes, to = hashes[:len(keys)], to[:len(keys)]
+	if len(t.dir) >= smallTable {
+		seen := uint32(0)
+		for _, h := range hashes {
+			seen += t.part(h).home(h).tags
+		}
+		t.seen = seen
 	}
-	seen := uint64(0)
-	for _, hash := range hashes {
-		h := uint32(hash)
+	for n := range keys {
+		h := hashes[n]
 		p := t.part(h)
-		seen += uint64(p.home(h).hash) + p.control[uint8(h)/8]
+		b := p.home(h)
+		i := b.first(h)
+		if i == slots || b.keys[i] != keys[n] {
+			if b, i = t.locate(keys[n], h); b == nil {
+				return t.refsInTurn(keys, hashes, to)
+			}
+		}
+		if b.epochs[i] != t.epoch {
+			t.touch(p, b, i)
+		}
+		to[n] = &b.values[i]
 	}
-	t.seen = seen
+	return 0
+}
+
+// refsInTurn is Refs where a key is new: to add one may move others.
+func (t *Table[K, V]) refsInTurn(keys []K, hashes []uint64, to []*V) (fresh uint32) {
+	for i, k := range keys {
+		if _, added := t.Ref(k, hashes[i]); added {
+			fresh |= 1 << i
+		}
+	}
+	for i, k := range keys {
+		to[i], _ = t.Ref(k, hashes[i])
+	}
+	return fresh
 }
 
 // find returns the value of a key to be read, or nil.
 func (t *Table[K, V]) find(k K, hash uint64) *V {
-	h := uint32(hash)
-	p := t.part(h)
-	s := p.home(h)
-	if s.hash != h || s.key != k || s.epoch == 0 {
-		q, i := p.locate(k, h)
-		if q == nil {
+	p := t.part(hash)
+	b := p.home(hash)
+	i := b.first(hash)
+	if i == slots || b.keys[i] != k {
+		if b, i = t.locate(k, hash); b == nil {
 			return nil
 		}
-		s = &q.slots[i]
 	}
-	if t.shared && s.epoch != t.epoch && len(t.pending) > 0 {
-		t.touch(p, s) // the reader may change what the value refers to
+	if t.shared && b.epochs[i] != t.epoch && len(t.pending) > 0 {
+		t.touch(p, b, i) // the reader may change what the value refers to
 	}
-	return &s.value
+	return &b.values[i]
 }
 
 // remove removes a key and reports whether it was there.
 func (t *Table[K, V]) remove(k K, hash uint64) bool {
-	h := uint32(hash)
-	p := t.part(h)
-	q, i := p.locate(k, h)
-	if q == nil {
+	b, i := t.locate(k, hash)
+	if b == nil {
 		return false
 	}
-	t.touch(p, &q.slots[i])
-	q.free(h, i)
+	p := t.part(hash)
+	t.touch(p, b, i)
+	for ; !p.release(b, i, hash); p = t.more[p] {
+	}
 	t.count--
 	return true
 }
 
 // touch comes before the first change of an entry in this epoch: what pending
 // captures lack of it is captured now. P is the entry's part in the directory.
-func (t *Table[K, V]) touch(p *part[K, V], s *slot[K, V]) {
-	t.save(p, s)
-	s.epoch = t.epoch
+func (t *Table[K, V]) touch(p *part[K, V], b *bucket[K, V], i int) {
+	t.save(p, b, i)
+	b.epochs[i] = t.epoch
 }
 
 // save captures an entry for every pending capture that lacks it.
-func (t *Table[K, V]) save(p *part[K, V], s *slot[K, V]) {
+func (t *Table[K, V]) save(p *part[K, V], b *bucket[K, V], i int) {
 	for _, c := range t.pending {
-		if s.epoch <= c.epoch && p.walked < c.epoch {
-			c.add(&s.key, &s.value)
+		if b.epochs[i] <= c.epoch && p.walked < c.epoch {
+			c.add(&b.keys[i], &b.values[i])
 		}
 	}
 }
 
 // visit saves all entries of a part and returns how many it looked at.
 func (t *Table[K, V]) visit(p *part[K, V]) (n int) {
-	for q := p; q != nil; q = q.next {
-		for i := range q.slots {
-			if s := &q.slots[i]; s.epoch != 0 {
-				t.save(p, s)
-			}
-		}
+	t.entries(p, func(b *bucket[K, V], i int) { t.save(p, b, i) })
+	p.walked = t.epoch - 1
+	for ; p != nil; p = t.next(p) {
 		n += partSlots
 	}
-	p.walked = t.epoch - 1
 	return n
 }
 
-func (t *Table[K, V]) part(h uint32) *part[K, V] {
-	return t.dir[uint64(h)>>(t.shift&63)]
+// entries shows all entries of a part and of those behind it.
+func (t *Table[K, V]) entries(p *part[K, V], show func(b *bucket[K, V], i int)) {
+	for ; p != nil; p = t.next(p) {
+		for n := range p.buckets {
+			b := &p.buckets[n]
+			for m := b.tags & highs; m != 0; m &= m - 1 {
+				show(b, bits.TrailingZeros32(m)/8)
+			}
+		}
+	}
 }
 
-func (t *Table[K, V]) insert(k K, h uint32) *V {
-	p := t.part(h)
-	for t.crowded(p) && t.split(p, h) {
-		p = t.part(h)
+func (t *Table[K, V]) part(hash uint64) *part[K, V] {
+	return t.dir[uint64(uint32(hash))>>(t.shift&63)]
+}
+
+// next returns the part behind one, nil if there is none.
+func (t *Table[K, V]) next(p *part[K, V]) *part[K, V] {
+	if !p.chained {
+		return nil
+	}
+	return t.more[p]
+}
+
+func (t *Table[K, V]) insert(k K, hash uint64) *V {
+	p := t.part(hash)
+	for p.full(len(t.dir) < smallTable) && t.split(p, hash) {
+		p = t.part(hash)
 	}
 	t.count++
 	if t.format.own != nil {
 		k = t.format.own(k)
 	}
-	s := p.place(h)
-	*s = slot[K, V]{hash: h, epoch: t.epoch, key: k}
-	return &s.value
+	b, i := t.place(p, hash)
+	b.keys[i], b.epochs[i] = k, t.epoch
+	return &b.values[i]
 }
 
-func (t *Table[K, V]) crowded(p *part[K, V]) bool {
-	return p.used == partSlots || p.used >= roomy && len(t.dir) < smallTable
+func (p *part[K, V]) full(small bool) bool {
+	return p.used >= crowded || small && p.used >= roomy
 }
 
 // split makes a part two. It reports false where that would let the directory
 // grow out of proportion, because hashes don't tell the part's keys apart.
-func (t *Table[K, V]) split(p *part[K, V], h uint32) bool {
+func (t *Table[K, V]) split(p *part[K, V], hash uint64) bool {
 	if p.depth == 32-t.shift {
-		if len(t.dir) > t.count/8 || t.shift == 8 {
+		if len(t.dir) > t.count/8 || t.shift == 0 {
 			return false
 		}
 		t.double()
@@ -207,15 +258,18 @@ func (t *Table[K, V]) split(p *part[K, V], h uint32) bool {
 	for i := range halves {
 		halves[i] = &part[K, V]{depth: p.depth + 1, walked: p.walked}
 	}
-	for q := p; q != nil; q = q.next {
-		for i := range q.slots {
-			if s := &q.slots[i]; s.epoch != 0 {
-				*halves[s.hash>>(31-p.depth)&1].place(s.hash) = *s
-			}
-		}
+	t.entries(p, func(b *bucket[K, V], i int) {
+		h := t.hash(&b.keys[i])
+		c, j := t.place(halves[uint32(h)>>(31-p.depth)&1], h)
+		c.keys[j], c.values[j], c.epochs[j] = b.keys[i], b.values[i], b.epochs[i]
+	})
+	for q := p; q != nil; {
+		next := t.next(q)
+		delete(t.more, q)
+		q = next
 	}
 	span := len(t.dir) >> p.depth
-	first := int(uint64(h)>>t.shift) &^ (span - 1)
+	first := int(uint64(uint32(hash))>>t.shift) &^ (span - 1)
 	for i := range span {
 		t.dir[first+i] = halves[2*i/span]
 	}
@@ -231,90 +285,91 @@ func (t *Table[K, V]) double() {
 	t.shift--
 }
 
-// locate finds a key in a part or those behind it.
-func (p *part[K, V]) locate(k K, h uint32) (*part[K, V], uint8) {
-	tag := uint64(tagOf(h)) * ones
-	for ; p != nil; p = p.next {
-		g := uint8(h) / 8
-		for range groups {
-			m := p.control[g] ^ tag
-			for m = (m - ones) &^ m & highs; m != 0; m &= m - 1 {
-				i := g*8 + uint8(bits.TrailingZeros64(m)/8)
-				if p.slots[i].key == k {
-					return p, i
+// locate finds a key in its part or those behind it; without it b is nil.
+func (t *Table[K, V]) locate(k K, hash uint64) (b *bucket[K, V], i int) {
+	for p := t.part(hash); p != nil; p = t.next(p) {
+		at := homeOf(hash)
+		for range buckets {
+			b := &p.buckets[at]
+			for m := b.match(hash); m != 0; m &= m - 1 {
+				if i := bits.TrailingZeros32(m) / 8; b.keys[i] == k {
+					return b, i
 				}
 			}
-			if p.passed[g] == 0 {
+			if b.tags < onePassed {
 				break
 			}
-			g = (g + 1) % groups
+			at = after(at)
 		}
 	}
 	return nil, 0
 }
 
 // place takes a free slot for a hash, in the part or one behind it.
-func (p *part[K, V]) place(h uint32) *slot[K, V] {
+func (t *Table[K, V]) place(p *part[K, V], hash uint64) (b *bucket[K, V], i int) {
 	for p.used == partSlots {
-		if p.next == nil {
-			p.next = &part[K, V]{}
+		if !p.chained {
+			if t.more == nil {
+				t.more = map[*part[K, V]]*part[K, V]{}
+			}
+			t.more[p] = &part[K, V]{}
+			p.chained = true
 		}
-		p = p.next
+		p = t.more[p]
 	}
 	p.used++
-	i := uint8(h)
-	switch {
-	case p.slots[i].epoch == 0:
-	case p.foreign(i):
-		p.move(i)
-	default:
-		i = p.spill(h)
+	at := homeOf(hash)
+	for b = &p.buckets[at]; b.tags&highs == highs; b = &p.buckets[at] {
+		b.tags += onePassed
+		at = after(at)
 	}
-	p.control[i/8] |= control(h, i)
-	return &p.slots[i]
+	i = bits.TrailingZeros32(^b.tags&highs) / 8
+	b.tags |= tagOf(hash) << (8 * i)
+	return b, i
 }
 
-// home is the slot where a key of that hash lies unless it was crowded out.
-func (p *part[K, V]) home(h uint32) *slot[K, V] { return &p.slots[uint8(h)] }
-
-// foreign says that the entry in slot i isn't at home there.
-func (p *part[K, V]) foreign(i uint8) bool { return uint8(p.slots[i].hash) != i }
-
-// move makes room in slot i.
-func (p *part[K, V]) move(i uint8) {
-	h := p.slots[i].hash
-	j := p.spill(h)
-	p.control[j/8] |= control(h, j)
-	p.slots[j] = p.slots[i]
-	p.vacate(h, i)
-}
-
-// spill finds a free slot for a hash that is crowded out of its home.
-func (p *part[K, V]) spill(h uint32) uint8 {
-	g := uint8(h) / 8
-	for p.control[g]&highs == highs {
-		p.passed[g]++
-		g = (g + 1) % groups
+// release frees the slot of an entry with that hash, if the bucket is one of p.
+func (p *part[K, V]) release(b *bucket[K, V], i int, hash uint64) bool {
+	at, n := homeOf(hash), 0
+	for ; &p.buckets[at] != b; at = after(at) {
+		if n++; n == buckets {
+			return false
+		}
 	}
-	return g*8 + uint8(bits.TrailingZeros64(^p.control[g]&highs)/8)
-}
-
-// free gives back the slot i of an entry with hash h.
-func (p *part[K, V]) free(h uint32, i uint8) {
-	p.vacate(h, i)
+	for at = homeOf(hash); n > 0; n-- {
+		p.buckets[at].tags -= onePassed
+		at = after(at)
+	}
+	b.tags &^= 0xff << (8 * i)
+	b.keys[i], b.values[i], b.epochs[i] = *new(K), *new(V), 0
 	p.used--
+	return true
 }
 
-func (p *part[K, V]) vacate(h uint32, i uint8) {
-	for g := uint8(h) / 8; g != i/8; g = (g + 1) % groups {
-		p.passed[g]--
+// home is the bucket that a hash names.
+func (p *part[K, V]) home(hash uint64) *bucket[K, V] { return &p.buckets[homeOf(hash)] }
+
+func homeOf(hash uint64) int { return int(hash >> 32 & 0xfff * buckets >> 12) }
+
+// after is the bucket that follows one, in a circle.
+func after(at int) int {
+	if at++; at == buckets {
+		return 0
 	}
-	p.control[i/8] &^= 0xff << (i % 8 * 8)
-	p.slots[i] = slot[K, V]{}
+	return at
 }
 
-// control is the control byte of an entry in slot i, at its place in the word.
-func control(h uint32, i uint8) uint64 { return uint64(tagOf(h)) << (i % 8 * 8) }
+// match has the highest bit of each byte set whose slot may hold a key of that
+// hash. A byte above one that does may be wrong.
+func (b *bucket[K, V]) match(hash uint64) uint32 {
+	m := b.tags ^ tagOf(hash)*ones
+	return (m - ones) &^ m & highs
+}
 
-// tagOf is what the control byte of an entry holds: never 0.
-func tagOf(h uint32) uint8 { return uint8(h>>8) | 0x80 }
+// first is the first slot that may hold a key of that hash, slots if none does.
+func (b *bucket[K, V]) first(hash uint64) int {
+	return bits.TrailingZeros32(b.match(hash)|1<<31) / 8
+}
+
+// tagOf is what the tag of an entry is: never 0.
+func tagOf(hash uint64) uint32 { return uint32(hash>>44)&0x7f | 0x80 }

@@ -65,6 +65,15 @@ func BenchmarkUpdate(b *testing.B) {
 						*v += int64(i)
 					}
 				})
+				turn("refs", func() {
+					var to [Together]*int64
+					for i := 0; i < len(keys); i += Together {
+						table.Refs(keys[i:i+Together], hashes[i:i+Together], to[:])
+						for j, v := range to {
+							*v += int64(i + j)
+						}
+					}
+				})
 				turn("value", func() {
 					for i, k := range keys {
 						o.ks.Set(k, hashes[i])

@@ -54,7 +54,11 @@ func TestKeysOfEqualHashStaySeparate(t *testing.T) {
 	}
 }
 
-func newCounts() *Table[uint64, int64] { return newTable(format[uint64, int64]{}, false) }
+func newCounts() *Table[uint64, int64] {
+	return newTable(format[uint64, int64]{}, func(k *uint64) uint64 { return spread(*k) }, false)
+}
+
+func spread(k uint64) uint64 { return k * 0x9e3779b97f4a7c15 }
 
 // TestRemovalsLeaveNothingBehind: after any number of insertions and removals a
 // part that is empty is as good as a new one.
@@ -62,24 +66,23 @@ func TestRemovalsLeaveNothingBehind(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	table := newCounts()
 	var in []uint64
-	hash := func(k uint64) uint64 { return k * 0x9e3779b97f4a7c15 >> 32 }
 	for i := range uint64(200_000) {
 		if n := r.IntN(300); n < len(in) {
-			if !table.remove(in[n], hash(in[n])) {
+			if !table.remove(in[n], spread(in[n])) {
 				t.Fatalf("key %d isn't there", in[n])
 			}
 			in = slices.Delete(in, n, n+1)
 		} else {
-			table.Ref(i, hash(i))
+			table.Ref(i, spread(i))
 			in = append(in, i)
 		}
 	}
 	for _, k := range in {
-		table.remove(k, hash(k))
+		table.remove(k, spread(k))
 	}
 	for _, p := range table.dir {
-		if p.used != 0 || p.control != ([groups]uint64{}) || p.passed != ([groups]uint8{}) || table.Len() != 0 {
-			t.Fatalf("used %d, control %x, passed %d", p.used, p.control, p.passed)
+		if p.used != 0 || table.Len() != 0 || p.buckets != ([buckets]bucket[uint64, int64]{}) {
+			t.Fatalf("used %d, buckets %v", p.used, p.buckets)
 		}
 	}
 }
@@ -111,10 +114,9 @@ func TestKeysOwnTheirMemory(t *testing.T) {
 	if word != text[10:20] || unsafe.StringData(word) == unsafe.StringData(text[10:20]) {
 		t.Error("the word is still a part of the text")
 	}
-	table := newTable(format[string, int]{own: own}, false)
+	table := newTable(format[string, int]{own: own}, func(*string) uint64 { return 1 }, false)
 	table.Ref(text[10:20], 1)
-	part := table.part(1)
-	if k := part.home(1).key; unsafe.StringData(k) == unsafe.StringData(text[10:20]) {
+	if b, i := table.locate(text[10:20], 1); unsafe.StringData(b.keys[i]) == unsafe.StringData(text[10:20]) {
 		t.Error("the table keeps a part of the text")
 	}
 }

@@ -98,8 +98,8 @@ func (o *Output[T]) flush() {
 	o.batch.Reset()
 }
 
-// room returns the emptied batch with room for n records.
-func (o *Output[T]) room(n int) *record.Batch[T] {
+// Room returns the emptied batch with room for n records.
+func (o *Output[T]) Room(n int) *record.Batch[T] {
 	o.flush()
 	if cap(o.batch.Values) < n {
 		o.batch.Values = make([]T, 0, max(n, 16))

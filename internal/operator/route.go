@@ -35,27 +35,49 @@ type Router interface {
 // ports is what all routers are made of: a batch begun for each channel.
 type ports[T any] struct {
 	open   []port[T]
+	timed  bool     // what is begun has times
+	choice []uint32 // for each record of a batch, the port it goes to
 	spread func(b *record.Batch[T])
 }
 
+// A port fills a batch. The batch's slices are kept at their full length while it
+// does, and cut when it is sent.
 type port[T any] struct {
-	to    exchange.Sender
-	batch *record.Batch[T]
+	to            exchange.Sender
+	batch         *record.Batch[T]
+	values        []T
+	times         []int64 // as long as values, or empty
+	hashes        []uint64
+	n             int // records in it; fewer than there is room for
+	timed, hashed bool
 }
 
-func newPorts[T any](senders []exchange.Sender) *ports[T] {
+func newPorts[T any](senders []exchange.Sender, hashed bool) *ports[T] {
 	p := &ports[T]{open: make([]port[T], len(senders))}
 	for i, s := range senders {
-		p.open[i] = port[T]{to: s, batch: &record.Batch[T]{Values: make([]T, 0, 16)}}
+		p.open[i] = port[T]{to: s, hashed: hashed}
+		p.open[i].begin(&record.Batch[T]{})
 	}
 	return p
 }
 
-func (p *ports[T]) Receiver() any { return Receiver[T](p.spread) }
+func (p *ports[T]) Receiver() any { return Receiver[T](p.receive) }
+
+func (p *ports[T]) receive(b *record.Batch[T]) {
+	if timed := len(b.Times) > 0; timed != p.timed {
+		p.Flush()
+		p.timed = timed
+		for i := range p.open {
+			p.open[i].timed = timed
+			p.open[i].stretch(len(p.open[i].values))
+		}
+	}
+	p.spread(b)
+}
 
 func (p *ports[T]) Flush() {
 	for i := range p.open {
-		if len(p.open[i].batch.Values) > 0 {
+		if p.open[i].n > 0 {
 			p.open[i].send()
 		}
 	}
@@ -77,48 +99,97 @@ func (p *ports[T]) Full() bool {
 	return false
 }
 
-func (p *port[T]) send() {
-	if spare := p.to.Send(exchange.Element{Kind: exchange.Records, Batch: p.batch}); spare != nil {
-		p.batch = spare.(*record.Batch[T])
-		p.batch.Reset()
-	} else {
-		p.batch = &record.Batch[T]{Values: make([]T, 0, 16)}
+// choices returns room to say where each record of b goes.
+func (p *ports[T]) choices(b *record.Batch[T]) []uint32 {
+	p.choice = slices.Grow(p.choice[:0], len(b.Values))[:len(b.Values)]
+	return p.choice
+}
+
+// deal gives each record of b to the port that was chosen for it.
+func (p *ports[T]) deal(b *record.Batch[T], choices []uint32) {
+	timed, hashed := len(b.Times) > 0, len(b.Hashes) > 0
+	for i, choice := range choices {
+		to := &p.open[choice]
+		n := to.n
+		to.values[n] = b.Values[i]
+		if hashed {
+			to.hashes[n] = b.Hashes[i]
+		}
+		if timed {
+			to.times[n] = b.Times[i]
+		}
+		if to.n = n + 1; to.n == len(to.values) {
+			to.extend()
+		}
 	}
 }
 
-// all appends a whole batch, in pieces that fill up the batches begun.
+// all takes a whole batch, in pieces that fill up what is begun.
 func (p *port[T]) all(b *record.Batch[T]) {
 	for from := 0; from < len(b.Values); {
-		to := min(len(b.Values), from+BatchSize-len(p.batch.Values))
-		p.batch.Values = append(p.batch.Values, b.Values[from:to]...)
-		if len(b.Times) > 0 {
-			p.batch.Times = append(p.batch.Times, b.Times[from:to]...)
+		n := copy(p.values[p.n:], b.Values[from:])
+		if p.hashed {
+			copy(p.hashes[p.n:], b.Hashes[from:])
 		}
-		if len(b.Hashes) > 0 {
-			p.batch.Hashes = append(p.batch.Hashes, b.Hashes[from:to]...)
+		if p.timed {
+			copy(p.times[p.n:], b.Times[from:])
 		}
-		if from = to; len(p.batch.Values) >= BatchSize {
-			p.send()
+		from += n
+		if p.n += n; p.n == len(p.values) {
+			p.extend()
 		}
 	}
 }
 
-// one appends record i of b.
-func (p *port[T]) one(b *record.Batch[T], i int) {
-	to := p.batch
-	to.Values = append(to.Values, b.Values[i])
-	if len(b.Times) > 0 {
-		to.Times = append(to.Times, b.Times[i])
-	}
-	if len(to.Values) >= BatchSize {
+// extend makes room where there is none left. A batch begins small: most channels
+// of a wide job carry little.
+func (p *port[T]) extend() {
+	if p.n >= BatchSize {
 		p.send()
+	} else {
+		p.stretch(min(4*p.n, BatchSize))
+	}
+}
+
+func (p *port[T]) send() {
+	p.batch.Values = p.values[:p.n]
+	if p.timed {
+		p.batch.Times = p.times[:p.n]
+	}
+	if p.hashed {
+		p.batch.Hashes = p.hashes[:p.n]
+	}
+	if spare := p.to.Send(exchange.Element{Kind: exchange.Records, Batch: p.batch}); spare != nil {
+		b := spare.(*record.Batch[T])
+		b.Reset()
+		p.begin(b)
+	} else {
+		p.begin(&record.Batch[T]{})
+	}
+}
+
+// begin fills b, which is empty, from now on.
+func (p *port[T]) begin(b *record.Batch[T]) {
+	p.batch, p.n = b, 0
+	p.values, p.times, p.hashes = b.Values, b.Times, b.Hashes
+	p.stretch(max(16, min(cap(b.Values), BatchSize)))
+}
+
+// stretch makes room for n records in all.
+func (p *port[T]) stretch(n int) {
+	p.values = slices.Grow(p.values[:p.n], n-p.n)[:n]
+	if p.timed {
+		p.times = slices.Grow(p.times[:p.n], n-p.n)[:n]
+	}
+	if p.hashed {
+		p.hashes = slices.Grow(p.hashes[:p.n], n-p.n)[:n]
 	}
 }
 
 // Forward sends everything down the one channel there is, or else the first.
 func Forward[T any]() Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders)
+		p := newPorts[T](r.Senders, false)
 		p.spread = func(b *record.Batch[T]) { p.open[0].all(b) }
 		return p
 	}}
@@ -127,19 +198,21 @@ func Forward[T any]() Edge {
 // Rebalance sends each record to the next subtask in turn.
 func Rebalance[T any]() Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders)
+		p := newPorts[T](r.Senders, false)
 		next := r.Subtask % len(r.Senders)
 		p.spread = func(b *record.Batch[T]) {
 			if len(p.open) == 1 {
 				p.open[0].all(b)
 				return
 			}
-			for i := range b.Values {
-				p.open[next].one(b, i)
+			to := p.choices(b)
+			for i := range to {
+				to[i] = uint32(next)
 				if next++; next == len(p.open) {
 					next = 0
 				}
 			}
+			p.deal(b, to)
 		}
 		return p
 	}}
@@ -148,44 +221,52 @@ func Rebalance[T any]() Edge {
 // Shuffle sends each record to a subtask drawn at random.
 func Shuffle[T any]() Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders)
+		p := newPorts[T](r.Senders, false)
 		draw := rand.New(rand.NewPCG(uint64(r.Subtask), 0))
 		p.spread = func(b *record.Batch[T]) {
-			for i := range b.Values {
-				p.open[draw.IntN(len(p.open))].one(b, i)
+			to := p.choices(b)
+			for i := range to {
+				to[i] = draw.Uint32N(uint32(len(p.open)))
 			}
+			p.deal(b, to)
 		}
 		return p
 	}}
 }
 
+// hashTogether is how many records Hash looks at before it looks at them again:
+// few enough to be still in the processor's first cache.
+const hashTogether = 128
+
 // Hash sends each record to the subtask that owns its key's group, and the
 // key's hash with it.
-func Hash[K, T any](key func(T) K, codec codec.Key[K]) Edge {
+func Hash[K, T any](key func(T) K, c codec.Key[K]) Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders)
-		owner := make([]*port[T], r.MaxParallelism) // by key group
+		p := newPorts[T](r.Senders, true)
+		owner := make([]uint32, r.MaxParallelism) // port by key group
 		for g := range owner {
-			owner[g] = &p.open[keygroup.Subtask(g, len(p.open), r.MaxParallelism)]
+			owner[g] = uint32(keygroup.Subtask(g, len(p.open), r.MaxParallelism))
 		}
-		var k K // one place for all keys: the codec wants an address
-		var hashes []uint64
+		var keys [hashTogether]K
+		var hashes [hashTogether]uint64
+		var choices [hashTogether]uint32
 		var hashed record.Batch[T]
 		p.spread = func(b *record.Batch[T]) {
-			hashes = slices.Grow(hashes[:0], len(b.Values))[:len(b.Values)]
-			for i := range b.Values {
-				k = key(b.Values[i])
-				hashes[i] = codec.Hash(&k)
-			}
-			if len(p.open) == 1 {
-				hashed = record.Batch[T]{Values: b.Values, Times: b.Times, Hashes: hashes}
-				p.open[0].all(&hashed)
-				return
-			}
-			for i, h := range hashes {
-				to := owner[keygroup.Of(h, len(owner))]
-				to.batch.Hashes = append(to.batch.Hashes, h)
-				to.one(b, i)
+			for from := 0; from < len(b.Values); from += hashTogether {
+				part := view(&hashed, b, from, min(from+hashTogether, len(b.Values)))
+				n := len(part.Values)
+				for i := range part.Values {
+					keys[i] = key(part.Values[i])
+				}
+				codec.HashAll(c, keys[:n], hashes[:n])
+				if part.Hashes = hashes[:n]; len(p.open) == 1 {
+					p.open[0].all(part)
+					continue
+				}
+				for i, h := range part.Hashes {
+					choices[i] = owner[keygroup.Of(h, len(owner))]
+				}
+				p.deal(part, choices[:n])
 			}
 		}
 		return p
@@ -196,7 +277,7 @@ func Hash[K, T any](key func(T) K, codec codec.Key[K]) Edge {
 // refers to is shared.
 func Broadcast[T any]() Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders)
+		p := newPorts[T](r.Senders, false)
 		p.spread = func(b *record.Batch[T]) {
 			for i := range p.open {
 				p.open[i].all(b)
@@ -209,16 +290,18 @@ func Broadcast[T any]() Edge {
 // Custom sends each record to the subtask that choose says.
 func Custom[T any](choose func(record T, subtasks int) int) Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders)
+		p := newPorts[T](r.Senders, false)
 		p.spread = func(b *record.Batch[T]) {
-			for i := range b.Values {
-				to := choose(b.Values[i], len(p.open))
-				if to < 0 || to >= len(p.open) {
-					r.Chain.Fail(r.Chain.At(), fmt.Errorf("partition to %q: the function chose subtask %d, and there are 0 to %d", r.To, to, len(p.open)-1))
+			to := p.choices(b)
+			for i := range to {
+				n := choose(b.Values[i], len(p.open))
+				if n < 0 || n >= len(p.open) {
+					r.Chain.Fail(r.Chain.At(), fmt.Errorf("partition to %q: the function chose subtask %d, and there are 0 to %d", r.To, n, len(p.open)-1))
 					return
 				}
-				p.open[to].one(b, i)
+				to[i] = uint32(n)
 			}
+			p.deal(b, to)
 		}
 		return p
 	}}

@@ -113,7 +113,7 @@ func view[T any](to, b *record.Batch[T], from, upto int) *record.Batch[T] {
 // Map emits f of each record.
 func Map[I, O any](f func(I) O) Body[I, O] {
 	return func(in *record.Batch[I], out *Output[O]) error {
-		b := out.room(len(in.Values))
+		b := out.Room(len(in.Values))
 		values := b.Values[:len(in.Values)]
 		for i := range in.Values {
 			values[i] = f(in.Values[i])
@@ -126,7 +126,7 @@ func Map[I, O any](f func(I) O) Body[I, O] {
 // TryMap emits f of each record, and stops at its first error.
 func TryMap[I, O any](f func(I) (O, error)) Body[I, O] {
 	return func(in *record.Batch[I], out *Output[O]) error {
-		b := out.room(len(in.Values))
+		b := out.Room(len(in.Values))
 		for i := range in.Values {
 			v, err := f(in.Values[i])
 			if err != nil {
@@ -142,7 +142,7 @@ func TryMap[I, O any](f func(I) (O, error)) Body[I, O] {
 // Filter emits the records that f says yes to.
 func Filter[T any](f func(T) bool) Body[T, T] {
 	return func(in *record.Batch[T], out *Output[T]) error {
-		b := out.room(len(in.Values))
+		b := out.Room(len(in.Values))
 		if len(in.Times) > 0 {
 			for i := range in.Values {
 				if f(in.Values[i]) {

@@ -184,7 +184,7 @@ func (w *Worker) begin(n graph.Attempt) {
 func (w *Worker) lanes(id graph.Subtask) int { return max(1, len(w.job.Graph.Inputs(id))) }
 
 // channelBound is how many batches a channel holds before its writer stops.
-const channelBound = 4
+const channelBound = 8
 
 func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 	run, id := w.run, d.Subtask
