@@ -93,7 +93,8 @@ func (t *Table[K, V]) Ref(k K, hash uint64) (v *V, fresh bool) {
 	i := b.first(hash)
 	if i == slots || b.keys[i] != k {
 		if b, i = t.locate(k, hash); b == nil {
-			return t.insert(k, hash), true
+			v, _ = t.insert(k, hash)
+			return v, true
 		}
 	}
 	if b.epochs[i] != t.epoch {
@@ -123,26 +124,20 @@ func (t *Table[K, V]) Refs(keys []K, hashes []uint64, to []*V) (fresh uint32) {
 		i := b.first(h)
 		if i == slots || b.keys[i] != keys[n] {
 			if b, i = t.locate(keys[n], h); b == nil {
-				return t.refsInTurn(keys, hashes, to)
+				fresh |= 1 << n
+				var moved bool
+				if to[n], moved = t.insert(keys[n], h); moved {
+					for m := range n {
+						to[m], _ = t.Ref(keys[m], hashes[m])
+					}
+				}
+				continue
 			}
 		}
 		if b.epochs[i] != t.epoch {
 			t.touch(p, b, i)
 		}
 		to[n] = &b.values[i]
-	}
-	return 0
-}
-
-// refsInTurn is Refs where a key is new: to add one may move others.
-func (t *Table[K, V]) refsInTurn(keys []K, hashes []uint64, to []*V) (fresh uint32) {
-	for i, k := range keys {
-		if _, added := t.Ref(k, hashes[i]); added {
-			fresh |= 1 << i
-		}
-	}
-	for i, k := range keys {
-		to[i], _ = t.Ref(k, hashes[i])
 	}
 	return fresh
 }
@@ -227,10 +222,11 @@ func (t *Table[K, V]) next(p *part[K, V]) *part[K, V] {
 	return t.more[p]
 }
 
-func (t *Table[K, V]) insert(k K, hash uint64) *V {
+// insert adds a key. It reports whether other entries were moved.
+func (t *Table[K, V]) insert(k K, hash uint64) (v *V, moved bool) {
 	p := t.part(hash)
 	for p.full(len(t.dir) < smallTable) && t.split(p, hash) {
-		p = t.part(hash)
+		p, moved = t.part(hash), true
 	}
 	t.count++
 	if t.format.own != nil {
@@ -238,7 +234,7 @@ func (t *Table[K, V]) insert(k K, hash uint64) *V {
 	}
 	b, i := t.place(p, hash)
 	b.keys[i], b.epochs[i] = k, t.epoch
-	return &b.values[i]
+	return &b.values[i], moved
 }
 
 func (p *part[K, V]) full(small bool) bool {
