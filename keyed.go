@@ -162,7 +162,9 @@ func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts [
 		t.Body = func(b *record.Batch[T], out *operator.Output[Pair[K, V]]) error {
 			to := out.Room(len(b.Values))
 			emitted := to.Values[:len(b.Values)]
+			table.Ahead(b.Hashes)
 			for from := 0; from < len(b.Values); from += state.Together {
+				table.Ahead(b.Hashes[min(from+state.Together, len(b.Hashes)):])
 				records := b.Values[from:min(from+state.Together, len(b.Values))]
 				for i := range records {
 					keys[i] = in.key(records[i])

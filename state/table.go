@@ -1,6 +1,9 @@
 package state
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // A Table holds the values of one keyed state, typed, in memory.
 //
@@ -34,7 +37,6 @@ type Table[K comparable, V any] struct {
 	more map[*part[K, V]]*part[K, V]
 	// pending are the captures that haven't walked the whole table yet, oldest first.
 	pending []*capture[K, V]
-	seen    uint32 // what Refs has read ahead, so that it does
 }
 
 const (
@@ -103,20 +105,26 @@ func (t *Table[K, V]) Ref(k K, hash uint64) (v *V, fresh bool) {
 	return &b.values[i], false
 }
 
+// Ahead has the processor fetch what Refs is going to need for up to Together
+// keys with these hashes. It pays where the table is larger than a cache and
+// there is something else to do before that call, such as the Refs of the keys
+// before these.
+func (t *Table[K, V]) Ahead(hashes []uint64) {
+	if len(t.dir) < smallTable {
+		return
+	}
+	var at [Together]unsafe.Pointer
+	for i, h := range hashes[:min(len(hashes), Together)] {
+		at[i] = unsafe.Pointer(t.part(h).home(h))
+	}
+	prefetch(&at, min(len(hashes), Together))
+}
+
 // Refs is Ref for up to Together keys, which may be equal: to[i] becomes the
 // value of keys[i], and bit i of fresh says whether it was added for it. The
-// pointers are good until the next call or freeze. Where the next few dozen keys
-// are known and the table is larger than a cache, this is faster than one by
-// one: the processor fetches all that it needs at the same time.
+// pointers are good until the next call or freeze.
 func (t *Table[K, V]) Refs(keys []K, hashes []uint64, to []*V) (fresh uint32) {
 	hashes, to = hashes[:len(keys)], to[:len(keys)]
-	if len(t.dir) >= smallTable {
-		seen := uint32(0)
-		for _, h := range hashes {
-			seen += t.part(h).home(h).tags
-		}
-		t.seen = seen
-	}
 	for n := range keys {
 		h := hashes[n]
 		p := t.part(h)

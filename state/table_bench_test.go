@@ -68,6 +68,7 @@ func BenchmarkUpdate(b *testing.B) {
 				turn("refs", func() {
 					var to [Together]*int64
 					for i := 0; i < len(keys); i += Together {
+						table.Ahead(hashes[min(i+Together, len(hashes)):])
 						table.Refs(keys[i:i+Together], hashes[i:i+Together], to[:])
 						for j, v := range to {
 							*v += int64(i + j)
