@@ -107,16 +107,16 @@ func (p *ports[T]) choices(b *record.Batch[T]) []uint32 {
 
 // deal gives each record of b to the port that was chosen for it.
 func (p *ports[T]) deal(b *record.Batch[T], choices []uint32) {
-	timed, hashed := len(b.Times) > 0, len(b.Hashes) > 0
+	open, values, hashes, times := p.open, b.Values[:len(choices)], b.Hashes, b.Times
 	for i, choice := range choices {
-		to := &p.open[choice]
+		to := &open[choice]
 		n := to.n
-		to.values[n] = b.Values[i]
-		if hashed {
-			to.hashes[n] = b.Hashes[i]
+		to.values[n] = values[i]
+		if i < len(hashes) {
+			to.hashes[n] = hashes[i]
 		}
-		if timed {
-			to.times[n] = b.Times[i]
+		if i < len(times) {
+			to.times[n] = times[i]
 		}
 		if to.n = n + 1; to.n == len(to.values) {
 			to.extend()
