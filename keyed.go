@@ -112,7 +112,7 @@ func Count[K comparable, T any](in KeyedStream[K, T], uid string, opts ...Option
 	return fold(in, "count", uid, opts, func(run folded[K, int64], _ []T) {
 		for i, to := range run.values {
 			*to++
-			run.out[i].Value = *to
+			run.out[i] = Pair[K, int64]{run.keys[i], *to}
 		}
 	})
 }
@@ -127,7 +127,7 @@ func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) 
 			} else {
 				*to = f(*to, records[i])
 			}
-			run.out[i].Value = *to
+			run.out[i] = Pair[K, T]{run.keys[i], *to}
 		}
 	})
 }
@@ -138,15 +138,16 @@ func Fold[K comparable, T, V any](in KeyedStream[K, T], uid string, f func(V, T)
 	return fold(in, "fold", uid, opts, func(run folded[K, V], records []T) {
 		for i, to := range run.values {
 			*to = f(*to, records[i])
-			run.out[i].Value = *to
+			run.out[i] = Pair[K, V]{run.keys[i], *to}
 		}
 	})
 }
 
-// folded is what a fold changes for a few records: the values of their keys (one
-// key's may be there several times), a bit for each that says whether it is new,
-// and what is emitted after each change.
+// folded is what a fold changes for a few records: their keys, the values of these
+// (one key's may be there several times), a bit for each that says whether it is
+// new, and room for what is emitted after each change.
 type folded[K, V any] struct {
+	keys   []K
 	values []*V
 	fresh  uint32
 	out    []Pair[K, V]
@@ -170,12 +171,8 @@ func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts [
 					keys[i] = in.key(records[i])
 				}
 				n := len(records)
-				run := folded[K, V]{values[:n], 0, emitted[from : from+n]}
-				run.fresh = table.Refs(keys[:n], b.Hashes[from:], run.values)
-				for i := range run.out {
-					run.out[i].Key = keys[i]
-				}
-				change(run, records)
+				fresh := table.Refs(keys[:n], b.Hashes[from:], values[:n])
+				change(folded[K, V]{keys[:n], values[:n], fresh, emitted[from : from+n]}, records)
 			}
 			to.Values, to.Times = emitted, append(to.Times, b.Times...)
 			return nil

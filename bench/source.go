@@ -66,11 +66,13 @@ func (s numbers) Open(context.Context, connector.Reading) (connector.Reader[even
 }
 
 func (s numbers) Read(_ context.Context, at *stretch, into *record.Batch[event]) error {
-	n := min(cap(into.Values)-len(into.Values), int(at.End-at.Next))
-	for range n {
-		into.Add(s.make(at.Next))
-		at.Next++
+	full := len(into.Values)
+	n := min(cap(into.Values)-full, int(at.End-at.Next))
+	into.Values = into.Values[:full+n]
+	for i := range n {
+		into.Values[full+i] = s.make(at.Next + uint64(i))
 	}
+	at.Next += uint64(n)
 	if at.Next == at.End {
 		return io.EOF
 	}

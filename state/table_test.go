@@ -120,3 +120,45 @@ func TestKeysOwnTheirMemory(t *testing.T) {
 		t.Error("the table keeps a part of the text")
 	}
 }
+
+// TestRefsAreThoseOfRef draws runs of keys, some of them new and some twice in a
+// run, across every growth of the table.
+func TestRefsAreThoseOfRef(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	table, want := newCounts(), map[uint64]int64{}
+	var hashes [Together]uint64
+	var to [Together]*int64
+	for total := uint64(1); total < 200_000; total += total/50 + 1 {
+		keys := make([]uint64, 1+r.IntN(Together))
+		for i := range keys {
+			if keys[i] = r.Uint64N(total); i > 0 && r.IntN(8) == 0 {
+				keys[i] = keys[r.IntN(i)]
+			}
+			hashes[i] = spread(keys[i])
+		}
+		for range 40 {
+			table.Ahead(hashes[:len(keys)])
+			fresh := table.Refs(keys, hashes[:len(keys)], to[:])
+			for i, k := range keys {
+				n, known := want[k]
+				if *to[i] != n || (fresh>>i&1 != 0) == known {
+					t.Fatalf("key %d of %d: %d, fresh %b, want %d", k, table.Len(), *to[i], fresh>>i&1, n)
+				}
+				*to[i]++
+				want[k]++
+			}
+			for i := range keys {
+				keys[i] = (keys[i] + uint64(r.IntN(3))) % (2 * total)
+				hashes[i] = spread(keys[i])
+			}
+		}
+	}
+	if table.Len() != len(want) {
+		t.Errorf("%d entries, want %d", table.Len(), len(want))
+	}
+	for k, n := range want {
+		if v := table.find(k, spread(k)); v == nil || *v != n {
+			t.Fatalf("key %d: %v, want %d", k, v, n)
+		}
+	}
+}

@@ -183,8 +183,10 @@ func (w *Worker) begin(n graph.Attempt) {
 // lanes is the number of a subtask's input channels; a source has one for its fetcher.
 func (w *Worker) lanes(id graph.Subtask) int { return max(1, len(w.job.Graph.Inputs(id))) }
 
-// channelBound is how many batches a channel holds before its writer stops.
-const channelBound = 8
+// channelBound is how many batches a channel holds before its writer stops: 8, as
+// two subtasks that wake each other seldom need, and fewer where a subtask has so
+// many channels that memory counts.
+func channelBound(lanes int) int { return min(max(64/lanes, 2), 8) }
 
 func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 	run, id := w.run, d.Subtask
@@ -243,7 +245,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 // sender is the writing end of a channel.
 func (w *Worker) sender(t *graph.Task, c graph.Channel) exchange.Sender {
 	self := w.run.inboxes[c.From]
-	s := w.run.inboxes[c.To].Sender(c.Index, channelBound, self.Wake)
+	s := w.run.inboxes[c.To].Sender(c.Index, channelBound(w.lanes(c.To)), self.Wake)
 	if !w.settings.Encode {
 		return s
 	}
