@@ -373,3 +373,19 @@ func TestRecordBehindTheBarrierIsNotInTheSnapshot(t *testing.T) {
 	// The first of each was pending in the checkpoint, or is read again.
 	same(t, "from the snapshot", b.all("again: "), []string{"{a 1}", "{a 2}", "{b 1}"})
 }
+
+// A checkpoint to start from that isn't one is a mistake in the job: no run is
+// recorded, so that the latest one stays the latest.
+func TestWrongStartLeavesNoRun(t *testing.T) {
+	t.Parallel()
+	dir, b := t.TempDir(), newBoard()
+	_, err := Start(t.Context(), passing(count(b, "in", 10), newLedger[string](b, "out"), func(job *Job) {
+		job.Checkpoints.Dir, job.From = dir, filepath.Join(dir, "chk-7")
+	}))
+	if err == nil || !strings.Contains(err.Error(), "chk-7") {
+		t.Errorf("started from nothing: %v", err)
+	}
+	if left := must(os.ReadDir(dir))(t); len(left) > 0 {
+		t.Errorf("it left %v", left)
+	}
+}

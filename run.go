@@ -54,7 +54,11 @@ func Start(ctx context.Context, build func(*Job) error) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.start(ctx, production(slog.Default()))
+	env := production(slog.Default())
+	if err := p.checkPlaces(env.files); err != nil {
+		return nil, err
+	}
+	return p.start(ctx, env)
 }
 
 // Run is Start and Wait.
