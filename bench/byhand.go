@@ -3,17 +3,17 @@ package main
 import "sync"
 
 // A lane is a channel of slices, and one on which they come back.
-type lane struct{ full, free chan []event }
+type lane[T any] struct{ full, free chan []T }
 
 const (
 	sliceLen   = 1024
 	laneSlices = 8
 )
 
-func newLane() lane {
-	l := lane{make(chan []event, laneSlices), make(chan []event, laneSlices)}
+func newLane[T any]() lane[T] {
+	l := lane[T]{make(chan []T, laneSlices), make(chan []T, laneSlices)}
 	for range laneSlices {
-		l.free <- make([]event, 0, sliceLen)
+		l.free <- make([]T, 0, sliceLen)
 	}
 	return l
 }
@@ -21,10 +21,10 @@ func newLane() lane {
 // keyedSumByHand does what keyedSum does, as one would write it: p producers, p
 // consumers, of which each owns a part of the keys. P is a power of two.
 func keyedSumByHand(n, keys uint64, p int) (check uint64) {
-	lanes := make([]lane, p)
+	lanes := make([]lane[event], p)
 	tallies := make([]tally, p)
 	for i := range lanes {
-		lanes[i] = newLane()
+		lanes[i] = newLane[event]()
 	}
 	var producers, consumers sync.WaitGroup
 	for i := range uint64(p) {
@@ -43,7 +43,7 @@ func keyedSumByHand(n, keys uint64, p int) (check uint64) {
 	return check
 }
 
-func produce(source func(n uint64) event, from, to uint64, lanes []lane) {
+func produce(source func(n uint64) event, from, to uint64, lanes []lane[event]) {
 	if len(lanes) == 1 {
 		produceToOne(source, from, to, lanes[0])
 		return
@@ -65,7 +65,7 @@ func produce(source func(n uint64) event, from, to uint64, lanes []lane) {
 	}
 }
 
-func produceToOne(source func(n uint64) event, from, to uint64, l lane) {
+func produceToOne(source func(n uint64) event, from, to uint64, l lane[event]) {
 	for from < to {
 		events := (<-l.free)[:min(sliceLen, to-from)]
 		for i := range events {
@@ -76,7 +76,7 @@ func produceToOne(source func(n uint64) event, from, to uint64, l lane) {
 	}
 }
 
-func consume(l lane, sums map[uint64]int64, sink func(key uint64, sum int64)) {
+func consume(l lane[event], sums map[uint64]int64, sink func(key uint64, sum int64)) {
 	for events := range l.full {
 		for _, e := range events {
 			sum := sums[e.Key] + e.Value

@@ -20,7 +20,7 @@ func keyedRow(name string, keys uint64, p int) row {
 		return check, err
 	}
 	byHand := func(n uint64) (uint64, error) { return keyedSumByHand(n, keys, p), nil }
-	return throughput(name, engine, "goroutines, a channel of slices, Go maps", byHand, 0)
+	return throughput(name, contest{engine: engine, other: byHand, with: "goroutines, a channel of slices, Go maps"})
 }
 
 // checkpointRow compares the engine with itself.
@@ -30,7 +30,7 @@ func checkpointRow(name string, keys uint64, s scale) row {
 		check, _, err := keyedSum(n, keys, 1, weir.Checkpoints{})
 		return check, err
 	}
-	return throughput(name, with, "the same without checkpoints", without, s.enough)
+	return throughput(name, contest{engine: with, other: without, with: "the same without checkpoints", least: s.enough})
 }
 
 // checkpointed is the keyed sum with checkpoints to disk, some of which must have

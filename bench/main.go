@@ -5,8 +5,9 @@
 //
 // A row of its table is one job. The engine and what it is compared with process
 // the same records, in turns, three times each; the best time of each counts.
-// Only the ratio of two figures of one run says something: machines differ, and
-// are shared.
+// Of two rates only their ratio says something: machines differ, and are shared.
+// Rows that aren't compared measure times and sizes, three times too, of which the
+// smallest counts.
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -38,7 +40,7 @@ func main() {
 	if *asJSON {
 		show = lines(os.Stdout)
 	}
-	all := rows(scale{small: 1_000, large: 1_000_000, interval: time.Second, enough: 3500 * time.Millisecond})
+	all := rows(scale{small: 1_000, large: 1_000_000, interval: time.Second, enough: 3500 * time.Millisecond, files: 10_000})
 	if err := bench(all, wanted, time.Duration(*seconds*float64(time.Second)), show); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -67,18 +69,28 @@ type scale struct {
 	small, large uint64        // numbers of keys, called 1K and 1M
 	interval     time.Duration // of checkpoints, called 1s
 	enough       time.Duration // for some checkpoints
+	files        int           // called 10K
 }
 
 // rows are all rows there are, in the table's order.
 func rows(s scale) []row {
 	return []row{
-		throughput("chain", chain, aLoop, chainByHand, 0),
+		throughput("chain", contest{engine: chain, other: chainByHand, with: aLoop}),
 		keyedRow("keyed sum 1K p1", s.small, 1),
 		keyedRow("keyed sum 1M p1", s.large, 1),
 		keyedRow("keyed sum 1K p2", s.small, 2),
 		keyedRow("keyed sum 1M p2", s.large, 2),
 		checkpointRow("keyed sum 1K p1 checkpoint 1s", s.small, s),
 		checkpointRow("keyed sum 1M p1 checkpoint 1s", s.large, s),
+		wordCountRow("word count"),
+		latencyRow("latency 10K/s", s, 0),
+		latencyRow("latency 10K/s beside 2 busy", s, 2),
+		freezeRow("freeze 1M", s.large),
+		memoryRow("memory 0.7M", s.large*7/10),
+		memoryRow("memory 1M", s.large),
+		memoryRow("memory 1.4M", s.large*14/10),
+		firstRecordRow("first record", 1),
+		firstRecordRow("first record 10K files", s.files),
 	}
 }
 
@@ -121,16 +133,24 @@ func lines(to io.Writer) display {
 func table(to io.Writer) display {
 	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(to, "Weir against hand-written Go without fault tolerance, and checkpoints against none.\n"+
-		"In turns, best of %d; million records a second. %s, GOMAXPROCS %d.\n\n", rounds, runtime.Version(), runtime.GOMAXPROCS(0))
-	fmt.Fprintln(out, "row\tweir\tcompared\tratio\tcompared with")
+		"In turns, best of %d; rates are in millions a second. %s, GOMAXPROCS %d.\n\n", rounds, runtime.Version(), runtime.GOMAXPROCS(0))
+	fmt.Fprintln(out, "row\tweir\tunit\tcompared\tratio\tcompared with")
 	return display{
 		row: func(r result) {
 			compared, ratio, with := "-", "-", "-"
 			if r.Ratio != nil {
-				compared, ratio, with = fmt.Sprintf("%.1f", *r.ComparedRate/1e6), fmt.Sprintf("%.2f", *r.Ratio), *r.ComparedWith
+				compared, ratio, with = figure(*r.ComparedRate, r.Unit), fmt.Sprintf("%.2f", *r.Ratio), *r.ComparedWith
 			}
-			fmt.Fprintf(out, "%s\t%.1f\t%s\t%s\t%s\n", r.Row, r.Rate/1e6, compared, ratio, with)
+			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Row, figure(r.Rate, r.Unit), r.Unit, compared, ratio, with)
 		},
 		end: out.Flush,
 	}
+}
+
+// figure is a measured value: a rate in millions, others as they are.
+func figure(v float64, unit string) string {
+	if strings.HasSuffix(unit, "/s") {
+		return fmt.Sprintf("%.1f M", v/1e6)
+	}
+	return fmt.Sprintf("%.3g", v)
 }
