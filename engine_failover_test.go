@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/state"
 )
 
@@ -199,5 +201,87 @@ func TestFailureWithoutRestartIsOneReadableError(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A gate is a sink that holds up its subtask at the first barrier.
+type gate struct {
+	*ledger[int]
+	open chan struct{}
+}
+
+func (g gate) Open(ctx context.Context, w connector.Writing) (connector.Writer[int, page[int]], error) {
+	s, err := g.ledger.Open(ctx, w)
+	return gated{s, g}, err
+}
+
+type gated struct {
+	connector.Writer[int, page[int]]
+	gate
+}
+
+func (g gated) Prepare(ctx context.Context) ([]page[int], error) {
+	g.say("%s prepares", g.uid)
+	<-g.open
+	return g.Writer.Prepare(ctx)
+}
+
+func (g gated) Close() error { return g.Writer.Close() }
+
+// S11: with at-least-once a channel goes on behind its barrier while another's
+// isn't there yet. What comes on it then is in the checkpoint, and comes again
+// after a restart; exactly once, it waits.
+func TestAtLeastOnceHoldsNothingAndLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []Mode{ExactlyOnce, AtLeastOnce} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			b, crash := newBoard(), &fault{point: "count"}
+			early, late := count(b, "early", far).let(5), count(b, "late", far)
+			held := gate{newLedger[int](b, "late sink"), make(chan struct{})}
+			_, log := launch(t, t.Context(), func(job *Job) error {
+				job.Parallelism = 1
+				job.Checkpoints = Checkpoints{Interval: 10 * time.Millisecond, Mode: mode}
+				job.Restart = Restart{Strategy: "fixed-delay", Attempts: 3, Delay: time.Millisecond}
+				first, second := From(job, "early", early), From(job, "late", late)
+				To(first, "early sink", newLedger[int](b, "early sink"))
+				To(second, "late sink", held)
+				byKey := KeyBy(Union(first, second), func(int) int { return 0 })
+				Process(byKey, "count", func(op *Op[int, int]) Handler[int] {
+					n := state.NewValue[int](op, "n")
+					return Handler[int]{Record: func(v int) error {
+						n.Set(n.Get() + 1)
+						if b.say("counts %d", v); v < 10 {
+							return nil
+						}
+						if err := crash.strike("count"); err != nil {
+							return err
+						}
+						b.say("total %d", n.Get())
+						b.say("total")
+						return nil
+					}}
+				})
+				return nil
+			})
+			b.await(t, 1, "counts 4")
+			b.await(t, 1, "early sink prepares")
+			b.await(t, 1, "late sink prepares")
+			if early.let(10); mode == AtLeastOnce {
+				b.await(t, 1, "counts 9")
+			}
+			close(held.open)
+			b.await(t, 1, "counts 9")
+			b.await(t, 1, "early sink commits")
+			early.let(11)
+			b.await(t, 1, "total")
+			total := must(strconv.Atoi(b.all("total ")[0]))(t)
+			if total < 11 || mode == ExactlyOnce && total > 11 {
+				t.Errorf("%d of 11 records were counted", total)
+			}
+			if said := strings.Contains(log.String(), "at least once"); said != (mode == AtLeastOnce) {
+				t.Errorf("the log says at least once: %v", said)
+			}
+		})
 	}
 }

@@ -52,6 +52,7 @@ const Latest = "latest"
 // keeps what the configuration says.
 type Checkpoints struct {
 	Interval          time.Duration // from start to start; no checkpoints without it
+	Mode              Mode
 	MinPause          time.Duration // from the end of one to the start of the next
 	Timeout           time.Duration
 	Retained          int // how many are kept
@@ -59,6 +60,17 @@ type Checkpoints struct {
 	Retention         Retention
 	Dir               string // a URI; without it checkpoints are kept in memory
 }
+
+// Mode says how often a record counts after a restart.
+type Mode string
+
+// Modes. ExactlyOnce, the default, has a subtask wait until the barriers of all its
+// inputs are there. AtLeastOnce never waits: what comes in the meantime is in the
+// checkpoint and is read again after a restart, so that it may count twice.
+const (
+	ExactlyOnce Mode = "EXACTLY_ONCE"
+	AtLeastOnce Mode = "AT_LEAST_ONCE"
+)
 
 // Retention says which checkpoints stay when a job is cancelled. When it
 // finishes they go, when it fails or is suspended they stay.

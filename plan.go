@@ -95,6 +95,7 @@ func (j *Job) layer() (l config.Layer) {
 	duration(config.CheckpointTimeout.Key(), c.Timeout)
 	number(config.RetainedCheckpoints.Key(), c.Retained)
 	number(config.TolerableFailedCheckpoints.Key(), c.TolerableFailures)
+	text(config.CheckpointMode.Key(), string(c.Mode))
 	text(config.CheckpointRetention.Key(), string(c.Retention))
 	text(config.CheckpointDir.Key(), c.Dir)
 	text(config.RestartStrategy.Key(), r.Strategy)

@@ -227,6 +227,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		Logger:        log,
 		BufferTimeout: config.Get(p.config, config.BufferTimeout),
 		SliceMax:      env.sliceMax,
+		AtLeastOnce:   p.atLeastOnce(),
 		Encode:        env.encode,
 		StopTimeout:   config.Get(p.config, config.CancellationLimit),
 		DropUnclaimed: config.Get(p.config, config.IgnoreUnclaimedState),
@@ -431,8 +432,15 @@ func (p *plan) guarantee() string {
 			least, by = p.nodes[i].guarantee, n.UID
 		}
 	}
-	if by == "" {
+	switch {
+	case p.atLeastOnce():
+		return fmt.Sprintf("at least once: %s is %s", config.CheckpointMode.Key(), AtLeastOnce)
+	case by == "":
 		return "exactly once"
 	}
 	return fmt.Sprintf("exactly once for state, %s for output: limited by sink %q", least, by)
+}
+
+func (p *plan) atLeastOnce() bool {
+	return config.Get(p.config, config.CheckpointMode) == string(AtLeastOnce)
 }

@@ -9,9 +9,8 @@
 //	B   b1       b2 b3 |7   (complete)  b4
 //
 // The records behind the first barrier stay in their channel until the last
-// barrier is there. That is exactly-once; at-least-once would count barriers the
-// same way and hold nothing, and an overtaking barrier would complete with the
-// first.
+// barrier is there. That is exactly-once. At-least-once counts barriers the same
+// way and holds nothing: a3 is in the snapshot, and comes again after a restart.
 package align
 
 import (
@@ -77,10 +76,11 @@ func (Cancel) action()   {}
 //   - every checkpoint that the subtask hears of in its stream is completed or
 //     cancelled at most once, never both, and the numbers only rise;
 //   - a channel is held only while the checkpoint whose barrier it delivered is
-//     open, and no two checkpoints are open at once;
+//     open, and no two checkpoints are open at once; at least once, none is ever;
 //   - so when newer barriers have come on all channels, none is held.
 type Aligner struct {
 	channels []channel
+	counts   bool            // barriers only, and holds nothing: at least once
 	newest   uint64          // number of the newest checkpoint that was begun or cancelled
 	open     *record.Barrier // that of newest, until it is completed or cancelled
 	missing  int             // channels that open still waits for
@@ -92,7 +92,7 @@ type channel int
 
 const (
 	reading channel = iota
-	held
+	arrived         // the open checkpoint's barrier; held, unless barriers are only counted
 	closed
 )
 
@@ -100,9 +100,10 @@ const (
 // snapshot is taken that nobody needs.
 const remembered = 16
 
-// New returns an aligner for a subtask with the given number of channels.
-func New(channels int) *Aligner {
-	return &Aligner{channels: make([]channel, channels)}
+// New returns an aligner for a subtask with the given number of channels. It holds
+// them, for exactly-once, or only counts barriers, for at-least-once.
+func New(channels int, counts bool) *Aligner {
+	return &Aligner{channels: make([]channel, channels), counts: counts}
 }
 
 // Step takes in one event and says what to do about it, in this order.
@@ -125,7 +126,7 @@ func (a *Aligner) Step(e Event) []Action {
 
 // read makes sure that there was something to be read from a channel.
 func (a *Aligner) read(ch int) {
-	if a.channels[ch] != reading {
+	if c := a.channels[ch]; c == closed || c == arrived && !a.counts {
 		panic(fmt.Sprintf("align: channel %d was read though it is held or closed", ch))
 	}
 }
@@ -137,13 +138,15 @@ func (a *Aligner) barrier(ch int, b record.Barrier) (do []Action) {
 	case b.Checkpoint > a.newest:
 		do = a.supersede(b.Checkpoint)
 		a.begin(b)
-	case b.Checkpoint < a.newest || a.open == nil:
+	case b.Checkpoint < a.newest || a.open == nil || a.channels[ch] == arrived:
 		return nil
 	}
 	if a.missing--; a.missing == 0 {
 		return append(do, a.complete()...)
 	}
-	a.channels[ch] = held
+	if a.channels[ch] = arrived; a.counts {
+		return do
+	}
 	return append(do, Hold{ch})
 }
 
@@ -180,8 +183,9 @@ func (a *Aligner) supersede(n uint64) (do []Action) {
 }
 
 func (a *Aligner) close(ch int) []Action {
+	waited := a.channels[ch] != arrived
 	a.channels[ch] = closed
-	if a.open == nil {
+	if a.open == nil || !waited {
 		return nil
 	}
 	if a.missing--; a.missing > 0 {
@@ -210,8 +214,10 @@ func (a *Aligner) complete() []Action {
 func (a *Aligner) end() (do []Action) {
 	a.open = nil
 	for i, c := range a.channels {
-		if c == held {
-			a.channels[i] = reading
+		if c != arrived {
+			continue
+		}
+		if a.channels[i] = reading; !a.counts {
 			do = []Action{Release{}}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // TestHeldChannelIsNotRead: a record read too early would be in the snapshot, so
 // the aligner doesn't let such a mistake of its caller pass.
 func TestHeldChannelIsNotRead(t *testing.T) {
-	a := New(2)
+	a := New(2, false)
 	a.Step(Barrier{Channel: 0, Barrier: record.Barrier{Checkpoint: 1}})
 	defer func() {
 		if recover() == nil {
@@ -22,7 +22,7 @@ func TestHeldChannelIsNotRead(t *testing.T) {
 // TestAbortsDoNotPileUp: a subtask whose input stands still hears of aborted
 // checkpoints for as long as it does.
 func TestAbortsDoNotPileUp(t *testing.T) {
-	a := New(1)
+	a := New(1, false)
 	for n := range uint64(1000) {
 		a.Step(Aborted{Checkpoint: n})
 	}

@@ -52,7 +52,7 @@ func run(t *testing.T, script string) string {
 				continue
 			case "new":
 				fmt.Sscanf(rest, "channels=%d", &ch)
-				a = New(ch)
+				a = New(ch, strings.HasSuffix(rest, "counting"))
 				out = append(out, "ok")
 				continue
 			case "abort":

@@ -14,8 +14,10 @@ import (
 // holds it to its invariants. A failure prints its seed.
 func TestWalk(t *testing.T) {
 	for seed := range uint64(5000) {
-		if err := walk(seed); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
+		for _, counts := range []bool{false, true} {
+			if err := walk(seed, counts); err != nil {
+				t.Fatalf("seed %d, counting %v: %v", seed, counts, err)
+			}
 		}
 	}
 }
@@ -30,12 +32,12 @@ type model struct {
 	completed uint64
 }
 
-func walk(seed uint64) error {
+func walk(seed uint64, counts bool) error {
 	var (
 		rng     = rand.New(rand.NewPCG(seed, 0))
 		n       = 1 + rng.IntN(4)
 		streams = make([][]Event, n)
-		m       = model{Aligner: New(n), held: make([]bool, n), closed: make([]bool, n), delivered: make([]uint64, n)}
+		m       = model{Aligner: New(n, counts), held: make([]bool, n), closed: make([]bool, n), delivered: make([]uint64, n)}
 		last    = uint64(5 + rng.IntN(40))
 	)
 	for ch := range streams {
@@ -116,7 +118,7 @@ func (m *model) step(e Event) error {
 		switch a := action.(type) {
 		case Hold:
 			b, ok := e.(Barrier)
-			if !ok || b.Channel != a.Channel || b.Barrier.Checkpoint <= m.newest || m.held[a.Channel] {
+			if m.counts || !ok || b.Channel != a.Channel || b.Barrier.Checkpoint <= m.newest || m.held[a.Channel] {
 				return fmt.Errorf("channel %d is held for nothing", a.Channel)
 			}
 			m.held[a.Channel] = true

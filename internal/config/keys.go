@@ -8,6 +8,7 @@ var (
 	CheckpointTimeout          = option[time.Duration]("execution.checkpointing.timeout")
 	CheckpointMinPause         = option[time.Duration]("execution.checkpointing.min-pause")
 	CheckpointDir              = option[string]("execution.checkpointing.dir") // empty: in memory
+	CheckpointMode             = option[string]("execution.checkpointing.mode")
 	CheckpointRetention        = option[string]("execution.checkpointing.externalized-checkpoint-retention")
 	TolerableFailedCheckpoints = option[int]("execution.checkpointing.tolerable-failed-checkpoints")
 	RetainedCheckpoints        = option[int]("execution.checkpointing.num-retained")
@@ -81,7 +82,7 @@ var sections = []section{
 	{"Checkpoints", []declaration{
 		{key: "execution.checkpointing.interval", kind: duration{min: 10 * time.Millisecond, off: true}, meaning: "The time from one checkpoint to the next. Without it there are no checkpoints."},
 		{key: "execution.checkpointing.interval-during-backlog", kind: anyDuration, use: later, meaning: "The interval while a source works off a backlog; 0 makes no checkpoints then."},
-		{key: "execution.checkpointing.mode", kind: oneOf("EXACTLY_ONCE", "AT_LEAST_ONCE"), otherwise: "EXACTLY_ONCE", use: later, meaning: "What records count in a checkpoint: each exactly once, or at least once and without waiting for barriers."},
+		{key: "execution.checkpointing.mode", kind: oneOf("EXACTLY_ONCE", "AT_LEAST_ONCE"), otherwise: "EXACTLY_ONCE", meaning: "What records count in a checkpoint: each exactly once, or at least once and without waiting for barriers."},
 		{key: "execution.checkpointing.timeout", kind: tick, otherwise: "10 min", meaning: "How long a checkpoint may take before it is given up."},
 		{key: "execution.checkpointing.min-pause", kind: duration{max: 365 * 24 * time.Hour}, otherwise: "0 ms", meaning: "The least time from the end of one checkpoint to the start of the next periodic one."},
 		{key: "execution.checkpointing.max-concurrent-checkpoints", kind: count, otherwise: "1", use: later, meaning: "How many checkpoints may be under way at once."},

@@ -36,6 +36,7 @@ type Plan struct {
 	Inputs        int             // lanes
 	BufferTimeout time.Duration   // how long a begun batch may wait
 	SliceMax      int             // records in a slice at most
+	AtLeastOnce   bool            // barriers are counted, and no channel waits for another
 	StopTimeout   time.Duration   // how long a function may take to return when the subtask is stopped; 0: for ever
 	Executor      executor.Executor
 	Target        func(b record.Barrier) state.Target // where the files of a checkpoint go
@@ -123,7 +124,7 @@ const (
 // New makes a subtask and starts its loop, which opens the operators and reports
 // Ready.
 func New(plan Plan) *Subtask {
-	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: min(16, plan.SliceMax), align: align.New(plan.Inputs), writing: map[uint64]*writing{}}
+	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: min(16, plan.SliceMax), align: align.New(plan.Inputs, plan.AtLeastOnce), writing: map[uint64]*writing{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.operators = make([]operator.Operator, len(plan.Operators))
 	s.plan.Inbox.Attach(s.plan.Executor.Loop(plan.Name, s.step))

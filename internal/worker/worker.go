@@ -40,6 +40,7 @@ type Settings struct {
 	BufferTimeout time.Duration
 	SliceMax      int           // records in a slice at most; 0: a full batch
 	StopTimeout   time.Duration // how long a function may take to return when its subtask is stopped; 0: for ever
+	AtLeastOnce   bool          // checkpoints never hold a channel, and a restart repeats what came early
 	Encode        bool          // local channels write and read bytes, as those between processes do
 	DropUnclaimed bool          // stored state that an operator doesn't declare any more
 	// Target and Origin lead to the files of a checkpoint to write and of one restored.
@@ -196,6 +197,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 		Inbox:         run.inboxes[id],
 		Inputs:        w.lanes(id),
 		BufferTimeout: w.settings.BufferTimeout,
+		AtLeastOnce:   w.settings.AtLeastOnce,
 		SliceMax:      w.settings.SliceMax,
 		StopTimeout:   w.settings.StopTimeout,
 		Executor:      w.settings.Executor,
