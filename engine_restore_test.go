@@ -39,6 +39,42 @@ func newest(t *testing.T, dir, id string) (path string, number int) {
 	return filepath.Join(dir, id, fmt.Sprintf("chk-%d", number)), number
 }
 
+// A listing of files that fails after a checkpoint goes on from there: what it has
+// found isn't looked for again, and each file is read once.
+func TestAListingIsRestoredInTheMiddle(t *testing.T) {
+	t.Parallel()
+	from, b := t.TempDir(), newBoard()
+	var want []string
+	for _, name := range []string{"a/1", "a/2", "a/3", "b/1", "c/1", "c/2"} {
+		put(t, filepath.Join(from, name), []byte(name+"\n"))
+		want = append(want, name)
+	}
+	listing := faults(func(op, path string) error {
+		if op != "list" {
+			return nil
+		}
+		b.say("list %s", strings.TrimPrefix(path, from))
+		if path != from+"/b" || b.times("list /b") > 1 {
+			return nil
+		}
+		b.await(t, 1, "out: a/1") // and so a checkpoint is complete
+		return errStruck
+	})
+	r, _ := launch(t, t.Context(), func(job *Job) error {
+		job.Checkpoints.Interval = 10 * time.Millisecond
+		job.Restart = Restart{Strategy: "fixed-delay", Attempts: 1, Delay: time.Millisecond}
+		To(From(job, "in", file.Source{Path: from, FileSystems: listing}), "out", newLedger[string](b, "out"))
+		return nil
+	})
+	if err := wait(t, r); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "output", b.all("out: "), want)
+	if n := b.times("list /b"); n != 2 {
+		t.Errorf("it listed b %d times, want 2", n)
+	}
+}
+
 // S47: two jobs at the same time in one checkpoint directory, whose checkpoints
 // have the same numbers. Each gets its own state back.
 func TestTwoJobsInOneDirectory(t *testing.T) {

@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"strings"
 
 	"github.com/weirstream/weir/connector"
 	"github.com/weirstream/weir/filesystem"
 )
 
 // A Source reads the lines of a file, or of all regular files below a
-// directory, as they were listed when the job began: what appears or is
-// appended later isn't read. A line is what bufio.ScanLines gives, of any
+// directory, as they were when they were listed: what is appended later isn't
+// read, nor is what appears where the listing has been. It is done once, from the
+// job's beginning on, while files are read already. A line is what bufio.ScanLines gives, of any
 // encoding and without its end, "\n" or "\r\n". An empty file has none. Records
 // have no times.
 //
@@ -60,17 +62,23 @@ type Split struct {
 // Bounded implements connector.Bounded.
 func (s Source) Bounded() bool { return true }
 
-// Enumerate implements connector.Source. It lists everything before it hands out
-// anything.
+// Enumerate implements connector.Source. Files are handed out while the listing
+// goes on. It is saved as the last file that it has passed.
 func (s Source) Enumerate(ctx context.Context, e connector.Enumeration[Split]) error {
-	splits, err := s.list(ctx)
+	if _, err := path.Match(s.Match, ""); err != nil {
+		return fmt.Errorf("match files with %q: %w", s.Match, err)
+	}
+	files, root, err := resolve(s.FileSystems, s.Path)
 	if err != nil {
+		return fmt.Errorf("list %q: %w", s.Path, err)
+	}
+	l := listing{Source: s, to: e, files: files, root: root, often: 1}
+	if err := l.list(ctx, string(e.Position())); err != nil {
 		return err
 	}
-	if len(splits) == 0 {
+	if !l.found && e.Position() == nil {
 		e.Log().Warn("there is nothing to read", "path", s.Path, "match", s.Match)
 	}
-	e.Assign(splits...)
 	e.Done()
 	return nil
 }
@@ -88,57 +96,72 @@ func (s Source) Open(_ context.Context, r connector.Reading) (connector.Reader[s
 	return lines, nil
 }
 
-func (s Source) list(ctx context.Context) ([]Split, error) {
-	if _, err := path.Match(s.Match, ""); err != nil {
-		return nil, fmt.Errorf("match files with %q: %w", s.Match, err)
-	}
-	files, root, err := resolve(s.FileSystems, s.Path)
-	if err != nil {
-		return nil, fmt.Errorf("list %q: %w", s.Path, err)
-	}
-	l := listing{Source: s, files: files}
-	at, err := files.Stat(root)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("list %q: %w", s.Path, err)
-	case at.Regular:
-		l.add(root, at.Size)
-	case at.Dir:
-		err = l.walk(ctx, root)
-	default:
-		err = fmt.Errorf("list %q: it is neither a file nor a directory", s.Path)
-	}
-	return l.splits, err
-}
-
-// A listing collects the splits of all files below a directory.
+// A listing assigns the splits of all files below a directory.
 type listing struct {
 	Source
+	to     connector.Enumeration[Split]
 	files  filesystem.FileSystem
-	splits []Split
+	root   string
+	found  bool // something
+	staged int  // splits since the listing was saved
+	often  int  // how many may be: few at first, so that reading begins at once
 }
 
-// walk goes through dir in the order of names, into each directory when it is
-// its turn.
-func (l *listing) walk(ctx context.Context, dir string) error {
+// seldom is how many splits are staged between two positions at most.
+const seldom = 256
+
+// list lists what comes after a file, given by its path below the root.
+func (l *listing) list(ctx context.Context, after string) error {
+	at, err := l.files.Stat(l.root)
+	switch {
+	case err != nil:
+		return fmt.Errorf("list %q: %w", l.Path, err)
+	case at.Regular:
+		l.add(l.root, at.Size)
+		return nil
+	case at.Dir:
+		return l.walk(ctx, "", after)
+	}
+	return fmt.Errorf("list %q: it is neither a file nor a directory", l.Path)
+}
+
+// walk goes through a directory below the root in the order of names, into each
+// directory when it is its turn, and begins behind a path below that directory.
+func (l *listing) walk(ctx context.Context, below, after string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	dir := path.Join(l.root, below)
 	entries, err := l.files.List(dir)
 	if err != nil {
 		return fmt.Errorf("list %q: %w", dir, err)
 	}
+	first, rest, _ := strings.Cut(after, "/")
 	for _, e := range entries {
-		switch name := path.Join(dir, e.Name); {
+		name, inside := path.Join(below, e.Name), ""
+		if e.Name == first {
+			inside = rest
+		}
+		switch {
+		case e.Name < first || e.Name == first && rest == "": // passed
 		case e.Dir:
-			if err := l.walk(ctx, name); err != nil {
+			if err := l.walk(ctx, name, inside); err != nil {
 				return err
 			}
 		case e.Regular && l.matches(e.Name):
-			l.add(name, e.Size)
+			l.add(path.Join(dir, e.Name), e.Size)
+			l.save(name)
 		}
 	}
 	return nil
+}
+
+// save hands out what is staged, if that is enough.
+func (l *listing) save(passed string) {
+	if l.staged >= l.often {
+		l.to.Save([]byte(passed))
+		l.staged, l.often = 0, min(2*l.often, seldom)
+	}
 }
 
 func (l *listing) matches(name string) bool {
@@ -150,7 +173,7 @@ func (l *listing) matches(name string) bool {
 // compressed one isn't cut.
 func (l *listing) add(name string, size int64) {
 	if size > 0 && isCompressed(name) {
-		l.splits = append(l.splits, Split{Path: name, End: math.MaxInt64, Size: size})
+		l.assign(Split{Path: name, End: math.MaxInt64, Size: size})
 		return
 	}
 	most := l.SplitBytes
@@ -159,8 +182,14 @@ func (l *listing) add(name string, size int64) {
 	}
 	for n, i := (size+most-1)/most, int64(0); i < n; i++ {
 		start, end := cut(size, i, n), cut(size, i+1, n)
-		l.splits = append(l.splits, Split{Path: name, Start: start, End: end, Next: start, Size: size})
+		l.assign(Split{Path: name, Start: start, End: end, Next: start, Size: size})
 	}
+}
+
+func (l *listing) assign(s Split) {
+	l.to.Assign(s)
+	l.staged++
+	l.found = true
 }
 
 // cut is where part i of n of a file begins.
