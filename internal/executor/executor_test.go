@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Whoever rings after having left something is heard: the loop takes it without
@@ -63,4 +64,46 @@ func TestStepsAreOneAtATime(t *testing.T) {
 		wake()
 	}
 	<-over
+}
+
+// Two loops that pass work to and fro, and so are idle again and again, don't keep
+// one that has yielded waiting.
+func TestLoopsThatWakeEachOtherLetOthersRun(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const enough = 10_000
+	var pair, other atomic.Int64
+	var wake [2]func()
+	var ready, done sync.WaitGroup
+	ready.Add(1)
+	done.Add(3)
+	work := func() {
+		for began := time.Now(); time.Since(began) < 10*time.Microsecond; {
+		}
+	}
+	for i := range wake {
+		wake[i] = Real{}.Loop("pair", func() Progress {
+			ready.Wait()
+			work()
+			wake[1-i]()
+			if pair.Add(1) < enough {
+				return Idle
+			}
+			done.Done()
+			return Closed
+		})
+	}
+	Real{}.Loop("other", func() Progress {
+		ready.Wait()
+		work()
+		if other.Add(1); pair.Load() < enough {
+			return Worked
+		}
+		done.Done()
+		return Closed
+	})
+	ready.Done()
+	done.Wait()
+	if n := other.Load(); n < enough/20 {
+		t.Errorf("the other took %d steps while the two took %d", n, pair.Load())
+	}
 }
