@@ -25,7 +25,7 @@ var floors = [][]string{
 	{"internal/task", "internal/jobmaster"},
 	{"internal/worker"},
 	{"."},
-	{"bench"},
+	{"bench", "cmd/weir"},
 }
 
 // home lists where other people's code may be imported: each library where it
@@ -46,6 +46,8 @@ var apart = []struct{ who, never, why string }{
 	{"internal/operator", "internal/checkpoint", "an operator freezes when it is told to"},
 	{"internal/operator", "internal/control", "nor does it know who tells it"},
 	{"internal/checkpoint", "filesystem", "the coordinator decides; its driver does the storing"},
+	{"cmd/weir", "internal/operator", "it reads checkpoints without the code of the job"},
+	{"cmd/weir", ".", "so it does without what runs jobs"},
 	{"connector", "internal", "connectors use only what anyone can use"},
 	{"state", "internal", "so do state backends"},
 	{"filesystem", "internal", "so do file systems"},

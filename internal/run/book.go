@@ -125,24 +125,33 @@ type entry struct {
 	places []place
 }
 
-// newest returns the run of a job that began last. A directory isn't listed at
-// one moment: of a record that is replaced meanwhile, neither version may be
-// seen, and the run would seem never to have been. So only what two lists in a
-// row agree on counts.
-func (b *Book) newest(job string) (entry, error) {
+// newest returns the run of a job that began last.
+func (b *Book) newest(job string) (found entry, err error) {
+	err = b.settled(func(places []place) (wrong error) {
+		found, wrong = b.find(job, places)
+		return wrong
+	})
+	return found, err
+}
+
+// settled calls look with the places of all records, until they are what they
+// were before. A directory isn't listed at one moment: of a record that is
+// replaced meanwhile, neither version may be seen, and the run would seem never to
+// have been. So only what two lists in a row agree on counts.
+func (b *Book) settled(look func([]place) error) error {
 	places, err := b.list()
 	for range 100 {
 		if err != nil {
-			return entry{}, err
+			return err
 		}
-		found, wrong := b.find(job, places)
+		wrong := look(places)
 		var again []place
 		if again, err = b.list(); err == nil && slices.Equal(places, again) {
-			return found, wrong
+			return wrong
 		}
 		places = again
 	}
-	return entry{}, errors.New("the records keep changing")
+	return errors.New("the records keep changing")
 }
 
 // list returns the places of all records, the last run and its newest version
@@ -164,13 +173,42 @@ func (b *Book) list() ([]place, error) {
 	return places, nil
 }
 
+// All returns the runs on record, the last one first. A record that can't be read
+// is left out, and is a part of the error.
+func (b *Book) All() (all []Run, err error) {
+	err = b.settled(func(places []place) error {
+		all = nil
+		var errs []error
+		for len(places) > 0 {
+			n := versions(places)
+			r, err := b.read(places[:n])
+			if err == nil {
+				all = append(all, r)
+			}
+			errs = append(errs, err)
+			places = places[n:]
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		err = fmt.Errorf("list the runs in %s: %w", b.dir, err)
+	}
+	return all, err
+}
+
+// versions returns how many of the places, from the first on, are of one run.
+func versions(places []place) int {
+	n := slices.IndexFunc(places, func(p place) bool { return p.id != places[0].id })
+	if n < 0 {
+		n = len(places)
+	}
+	return n
+}
+
 // find returns the first run of a job.
 func (b *Book) find(job string, places []place) (entry, error) {
 	for len(places) > 0 {
-		n := slices.IndexFunc(places, func(p place) bool { return p.id != places[0].id })
-		if n < 0 {
-			n = len(places)
-		}
+		n := versions(places)
 		r, err := b.read(places[:n])
 		if err != nil || r.Job == job {
 			return entry{r, places[:n]}, err

@@ -132,6 +132,21 @@ func TestNewestIsTheOneThatBeganLast(t *testing.T) {
 	}
 }
 
+func TestAllRunsAreListedTheLastOneFirst(t *testing.T) {
+	m := filesystem.NewMemory()
+	b := Open(m, "/wc")
+	if all, err := b.All(); len(all) > 0 || err != nil {
+		t.Fatal(all, err)
+	}
+	end(t, begin(t, b, "count", 9), Finished, "")
+	begin(t, b, "sort", 3)
+	spoil(t, m, "/wc/.runs/00000003-"+id(5)+".1", "nonsense")
+	all, err := b.All()
+	if len(all) != 2 || all[0].Job != "sort" || all[1].End != Finished || !errors.Is(err, errTorn) {
+		t.Error(all, err)
+	}
+}
+
 func TestWithdrawnRunHasNeverBeen(t *testing.T) {
 	m := filesystem.NewMemory()
 	b := Open(m, "/wc")

@@ -1,0 +1,126 @@
+// Command weir looks after what jobs leave behind: it lists, shows and verifies
+// their checkpoints, without the jobs' code.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path"
+
+	"github.com/weirstream/weir/filesystem"
+	"github.com/weirstream/weir/internal/snapshot"
+)
+
+const usage = `Usage:
+
+  weir checkpoint list DIR       what runs and checkpoints there are in a checkpoint directory
+  weir checkpoint verify PATH    read all of a checkpoint, and name what is broken
+
+DIR is what jobs have as execution.checkpointing.dir; PATH is a checkpoint's directory
+(.../chk-7) or the _metadata in it. Both are local paths or file:// URIs. Each command
+explains itself with -h.
+
+Exit codes: 0 all is well, 1 something is broken or missing, 2 a mistake in the arguments.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// errUsage says that the arguments are to blame.
+var errUsage = errors.New("mistake in the arguments")
+
+// run does what the arguments say, and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := dispatch(ctx, args, stdout)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(stderr, "weir: %v\n", err)
+		return 2
+	}
+	fmt.Fprintf(stderr, "weir: %v\n", err)
+	return 1
+}
+
+func dispatch(ctx context.Context, args []string, stdout io.Writer) error {
+	commands := map[string]func(context.Context, []string, io.Writer) error{
+		"list": list, "verify": verify,
+	}
+	switch {
+	case len(args) > 0 && isHelp(args[0]), len(args) == 2 && args[0] == "checkpoint" && isHelp(args[1]):
+		fmt.Fprint(stdout, usage)
+		return nil
+	case len(args) < 2 || args[0] != "checkpoint" || commands[args[1]] == nil:
+		return fmt.Errorf("%w: it is weir checkpoint list or verify; weir -h explains", errUsage)
+	}
+	return commands[args[1]](ctx, args[2:], stdout)
+}
+
+func isHelp(arg string) bool {
+	return arg == "-h" || arg == "-help" || arg == "--help" || arg == "help"
+}
+
+// parse reads a command's flags and its one argument, wherever that stands.
+func parse(flags *flag.FlagSet, args []string, what, about string, stdout io.Writer) (arg string, err error) {
+	flags.SetOutput(io.Discard)
+	var all []string
+	for rest := args; ; {
+		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintf(stdout, "Usage: weir checkpoint %s [options] %s\n\n%s\n", flags.Name(), what, about)
+			flags.SetOutput(stdout)
+			flags.PrintDefaults()
+			return "", err
+		} else if err != nil {
+			return "", fmt.Errorf("%w: %w; weir checkpoint %s -h explains", errUsage, err, flags.Name())
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		all, rest = append(all, flags.Arg(0)), flags.Args()[1:]
+	}
+	if len(all) != 1 {
+		return "", fmt.Errorf("%w: weir checkpoint %s takes one %s, not %d", errUsage, flags.Name(), what, len(all))
+	}
+	return all[0], nil
+}
+
+// resolve finds the file system of a path that must exist.
+func resolve(uri string) (filesystem.FileSystem, string, error) {
+	files, at, err := filesystem.Set{"file": filesystem.Local{}}.Resolve(uri)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if _, err = files.Stat(at); errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("%w: there is no %s", errUsage, at)
+	}
+	return files, at, err
+}
+
+// load reads the metadata of the checkpoint at a path.
+func load(uri string) (snapshot.Checkpoint, snapshot.Origin, error) {
+	files, at, err := resolve(uri)
+	if err != nil {
+		return snapshot.Checkpoint{}, snapshot.Origin{}, err
+	}
+	cp, dir, err := snapshot.Load(files, at)
+	if err != nil {
+		return snapshot.Checkpoint{}, snapshot.Origin{}, err
+	}
+	var n uint64
+	if _, err := fmt.Sscanf(path.Base(dir), "chk-%d", &n); err == nil && n != cp.Number {
+		return cp, snapshot.Origin{}, fmt.Errorf("%s: %w: it says that it is checkpoint %d", dir, snapshot.ErrCorrupt, cp.Number)
+	}
+	return cp, snapshot.Origin{Files: files, Dir: dir}, nil
+}
