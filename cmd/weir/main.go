@@ -20,6 +20,7 @@ import (
 const usage = `Usage:
 
   weir checkpoint list DIR       what runs and checkpoints there are in a checkpoint directory
+  weir checkpoint inspect PATH   what a checkpoint holds; with -state, the values of one state
   weir checkpoint verify PATH    read all of a checkpoint, and name what is broken
 
 DIR is what jobs have as execution.checkpointing.dir; PATH is a checkpoint's directory
@@ -56,14 +57,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func dispatch(ctx context.Context, args []string, stdout io.Writer) error {
 	commands := map[string]func(context.Context, []string, io.Writer) error{
-		"list": list, "verify": verify,
+		"list": list, "inspect": inspect, "verify": verify,
 	}
 	switch {
 	case len(args) > 0 && isHelp(args[0]), len(args) == 2 && args[0] == "checkpoint" && isHelp(args[1]):
 		fmt.Fprint(stdout, usage)
 		return nil
 	case len(args) < 2 || args[0] != "checkpoint" || commands[args[1]] == nil:
-		return fmt.Errorf("%w: it is weir checkpoint list or verify; weir -h explains", errUsage)
+		return fmt.Errorf("%w: it is weir checkpoint list, inspect or verify; weir -h explains", errUsage)
 	}
 	return commands[args[1]](ctx, args[2:], stdout)
 }

@@ -90,11 +90,14 @@ func rules(op *weir.Out[struct{}]) weir.Handler[weir.Pair[uint64, sum]] {
 func TestMistakesExitWithTwoAndSayWhatToDo(t *testing.T) {
 	for _, test := range []struct{ args, says string }{
 		{"", "weir -h explains"},
-		{"checkpoint", "list or verify"},
-		{"checkpoint lost x", "list or verify"},
+		{"checkpoint", "list, inspect or verify"},
+		{"checkpoint lost x", "list, inspect or verify"},
 		{"checkpoint list", "takes one DIR, not 0"},
 		{"checkpoint verify a b", "takes one PATH, not 2"},
 		{"checkpoint verify -deep a", "weir checkpoint verify -h explains"},
+		{"checkpoint inspect -key a " + old, "-key and -limit need -state"},
+		{"checkpoint inspect -limit 3 " + old, "-key and -limit need -state"},
+		{"checkpoint inspect -state lost " + old, `no operator has a state "lost"; there are: `},
 		{"checkpoint verify /nowhere/chk-1", "there is no /nowhere/chk-1"},
 		{"checkpoint verify s3://bucket/chk-1", `no file system for scheme "s3"`},
 	} {
@@ -106,7 +109,7 @@ func TestMistakesExitWithTwoAndSayWhatToDo(t *testing.T) {
 }
 
 func TestExplainsItself(t *testing.T) {
-	for _, args := range []string{"-h", "checkpoint -h", "checkpoint list -h", "checkpoint verify -h"} {
+	for _, args := range []string{"-h", "checkpoint -h", "checkpoint list -h", "checkpoint inspect -h", "checkpoint verify -h"} {
 		if code, out, errs := call(strings.Fields(args)...); code != 0 || !strings.HasPrefix(out, "Usage:") || errs != "" {
 			t.Errorf("weir %s: exit code %d, %q, %q", args, code, out, errs)
 		}
