@@ -158,7 +158,7 @@ func (j *journal) String() string {
 }
 
 // launch starts a job as Start does, with a log of its own and, perhaps, another
-// environment.
+// environment. Its channels are carried in the way that the test's name says.
 func launch(t *testing.T, ctx context.Context, build func(*Job) error, change ...func(*environment)) (*Running, *journal) {
 	t.Helper()
 	p, err := prepare(build, config.Layer{}, config.Layer{})
@@ -167,6 +167,9 @@ func launch(t *testing.T, ctx context.Context, build func(*Job) error, change ..
 	}
 	log := &journal{}
 	env := production(slog.New(slog.NewTextHandler(log, nil)))
+	if way, ok := ways[wayOf(t)]; ok {
+		way(&env)
+	}
 	for _, f := range change {
 		f(&env)
 	}

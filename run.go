@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path"
 	"strings"
 	"time"
@@ -78,6 +79,7 @@ type environment struct {
 	log      *slog.Logger
 	encode   bool // local channels encode and decode
 	sliceMax int
+	connect  func() (writer, reader net.Conn) // carries local channels; nil: nothing does
 	// line carries a message from the job master to the workers, or back, and
 	// then delivers it.
 	line func(direction int, message any, deliver func())
@@ -229,6 +231,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		SliceMax:      env.sliceMax,
 		AtLeastOnce:   p.atLeastOnce(),
 		Encode:        env.encode,
+		Connect:       env.connect,
 		StopTimeout:   config.Get(p.config, config.CancellationLimit),
 		DropUnclaimed: config.Get(p.config, config.IgnoreUnclaimedState),
 		Target:        p.target(env),

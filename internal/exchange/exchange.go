@@ -68,6 +68,7 @@ type lane struct {
 	out     any   // the batch that the reader has
 	credit  func()
 	bound   uint
+	counted bool         // credit is called for each element that is taken
 	waiting bool         // the writer has found the lane full
 	queued  atomic.Int32 // tail - head, for the writer
 }
@@ -109,6 +110,19 @@ func (in *Inbox) Sender(lane, bound int, credit func()) Sender {
 	l.bound, l.credit = uint(bound), credit
 	return &sender{in, l}
 }
+
+// counted returns the writing end of a lane whose bound is kept elsewhere: taken
+// is called for each element that is taken.
+func (in *Inbox) counted(lane int, taken func()) Sender {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	l := &in.lanes[lane]
+	l.bound, l.counted, l.credit = sparesOfCounted, true, taken
+	return &sender{in, l}
+}
+
+// sparesOfCounted is how many empty batches a counted lane keeps.
+const sparesOfCounted = 4
 
 // Post leaves mail: a function that the reader is to call.
 func (in *Inbox) Post(mail func()) {
@@ -195,7 +209,7 @@ func (l *lane) pop() (e Element, credit func()) {
 	e, l.ring[at] = l.ring[at], Element{}
 	l.head++
 	l.out = e.Batch
-	if l.queued.Store(int32(l.tail - l.head)); l.waiting && l.tail-l.head <= l.bound/2 {
+	if l.queued.Store(int32(l.tail - l.head)); l.counted || l.waiting && l.tail-l.head <= l.bound/2 {
 		l.waiting, credit = false, l.credit
 	}
 	return e, credit

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -42,7 +43,10 @@ type Settings struct {
 	StopTimeout   time.Duration // how long a function may take to return when its subtask is stopped; 0: for ever
 	AtLeastOnce   bool          // checkpoints never hold a channel, and a restart repeats what came early
 	Encode        bool          // local channels write and read bytes, as those between processes do
-	DropUnclaimed bool          // stored state that an operator doesn't declare any more
+	// Connect makes a connection for each local channel, as between processes; nil:
+	// batches are handed over as they are. The worker closes both its ends.
+	Connect       func() (writer, reader net.Conn)
+	DropUnclaimed bool // stored state that an operator doesn't declare any more
 	// Target and Origin lead to the files of a checkpoint to write and of one restored.
 	Target func(b record.Barrier) state.Target
 	Origin func(uri string) state.Origin
@@ -65,6 +69,39 @@ type attempt struct {
 	inboxes  map[graph.Subtask]*exchange.Inbox
 	subtasks []subtask         // in the order of their deployment, so that a simulation can be replayed
 	in, out  []*metric.Counter // of sources, and of operators that nobody takes records from
+	links
+}
+
+// links are the connections between an attempt's subtasks. They are closed when
+// the last of these has stopped, so that none finds another's end to be a fault.
+type links struct {
+	mu    sync.Mutex // guards what is below
+	users int        // subtasks that haven't stopped
+	conns []net.Conn
+}
+
+func (l *links) open() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users++
+}
+
+func (l *links) add(conns ...net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conns...)
+}
+
+func (l *links) stopped() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users--; l.users > 0 {
+		return
+	}
+	for _, c := range l.conns {
+		c.Close()
+	}
+	l.conns = nil
 }
 
 // records is how many records the attempt has read and written.
@@ -163,6 +200,7 @@ func (w *Worker) deploy(d control.Deploy) {
 		return
 	}
 	t := w.job.Graph.Task(d.Subtask.Task)
+	w.run.open()
 	w.run.subtasks = append(w.run.subtasks, subtask{task.New(w.plan(t, d)), d.Subtask, t.Operators[0].Kind == graph.Source})
 }
 
@@ -193,7 +231,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 	run, id := w.run, d.Subtask
 	log := w.settings.Logger.With("attempt", run.number, "task", t.Name, "subtask", id.Index)
 	p := task.Plan{
-		Name:          fmt.Sprintf("%s (%d/%d)", t.Name, id.Index+1, t.Parallelism),
+		Name:          w.name(id),
 		Inbox:         run.inboxes[id],
 		Inputs:        w.lanes(id),
 		BufferTimeout: w.settings.BufferTimeout,
@@ -202,7 +240,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 		StopTimeout:   w.settings.StopTimeout,
 		Executor:      w.settings.Executor,
 		Target:        w.settings.Target,
-		Reports:       reports{w.report, run.number, id},
+		Reports:       reports{w.report, run, id},
 		Logger:        log,
 	}
 	place := map[int]int{} // of each edge that leaves the chain, in p.Outputs
@@ -246,56 +284,83 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 
 // sender is the writing end of a channel.
 func (w *Worker) sender(t *graph.Task, c graph.Channel) exchange.Sender {
-	self := w.run.inboxes[c.From]
-	s := w.run.inboxes[c.To].Sender(c.Index, channelBound(w.lanes(c.To)), self.Wake)
-	if !w.settings.Encode {
-		return s
-	}
+	self, to, bound := w.run.inboxes[c.From], w.run.inboxes[c.To], channelBound(w.lanes(c.To))
 	edge := w.job.Graph.Edges[c.Edge]
-	from := t.Operators[edge.Operator]
-	return exchange.Encoded(s, w.job.Nodes[from.Node].Type(edge.Side))
+	records := w.job.Nodes[t.Operators[edge.Operator].Node].Type(edge.Side)
+	if w.settings.Connect != nil {
+		writer, reader := w.settings.Connect()
+		w.run.add(writer, reader)
+		exchange.Incoming(w.settings.Executor, reader, records, to, c.Index, w.broken(c, c.To))
+		return exchange.Outgoing(w.settings.Executor, writer, records, bound, self.Wake, w.broken(c, c.From))
+	}
+	s := to.Sender(c.Index, bound, self.Wake)
+	if w.settings.Encode {
+		return exchange.Encoded(s, records)
+	}
+	return s
+}
+
+// broken makes what is called when a channel breaks at one of its ends: it fails
+// the subtask there, once that is deployed.
+func (w *Worker) broken(c graph.Channel, at graph.Subtask) func(error) {
+	run := w.run
+	return func(err error) {
+		err = fmt.Errorf("channel from %s to %s: %w", w.name(c.From), w.name(c.To), err)
+		run.inboxes[at].Post(func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			run.find(at).Fail(err)
+		})
+	}
+}
+
+// name is a subtask's, for people.
+func (w *Worker) name(id graph.Subtask) string {
+	t := w.job.Graph.Task(id.Task)
+	return fmt.Sprintf("%s (%d/%d)", t.Name, id.Index+1, t.Parallelism)
 }
 
 // reports puts a subtask's reports into messages.
 type reports struct {
 	send    func(control.Report)
-	attempt graph.Attempt
+	attempt *attempt
 	subtask graph.Subtask
 }
 
 func (r reports) Ready() {
-	r.send(control.Ready{Attempt: r.attempt, Subtask: r.subtask})
+	r.send(control.Ready{Attempt: r.attempt.number, Subtask: r.subtask})
 }
 
 func (r reports) Request(n uint64) {
-	r.send(control.Request{Attempt: r.attempt, Subtask: r.subtask, Request: n})
+	r.send(control.Request{Attempt: r.attempt.number, Subtask: r.subtask, Request: n})
 }
 
 func (r reports) Ack(checkpoint uint64, t snapshot.Task) {
-	r.send(control.Ack{Attempt: r.attempt, Subtask: r.subtask, Checkpoint: checkpoint, State: t})
+	r.send(control.Ack{Attempt: r.attempt.number, Subtask: r.subtask, Checkpoint: checkpoint, State: t})
 }
 
 func (r reports) Decline(checkpoint uint64, reason string) {
-	r.send(control.Decline{Attempt: r.attempt, Subtask: r.subtask, Checkpoint: checkpoint, Reason: reason})
+	r.send(control.Decline{Attempt: r.attempt.number, Subtask: r.subtask, Checkpoint: checkpoint, Reason: reason})
 }
 
 func (r reports) NotReady(checkpoint uint64, reason string) {
-	r.send(control.Decline{Attempt: r.attempt, Subtask: r.subtask, Checkpoint: checkpoint, Reason: reason, NotReady: true})
+	r.send(control.Decline{Attempt: r.attempt.number, Subtask: r.subtask, Checkpoint: checkpoint, Reason: reason, NotReady: true})
 }
 
 func (r reports) Ended() {
-	r.send(control.Ended{Attempt: r.attempt, Subtask: r.subtask})
+	r.send(control.Ended{Attempt: r.attempt.number, Subtask: r.subtask})
 }
 
 func (r reports) Failed(err error, stack string) {
 	final := errors.Is(err, state.ErrMistake) || errors.Is(err, operator.ErrNoBody)
-	r.send(control.Failed{Attempt: r.attempt, Subtask: r.subtask, Err: err, Stack: stack, Final: final})
+	r.send(control.Failed{Attempt: r.attempt.number, Subtask: r.subtask, Err: err, Stack: stack, Final: final})
 }
 
 func (r reports) Overdue(operator, stack string) {
-	r.send(control.Overdue{Attempt: r.attempt, Subtask: r.subtask, Operator: operator, Stack: stack})
+	r.send(control.Overdue{Attempt: r.attempt.number, Subtask: r.subtask, Operator: operator, Stack: stack})
 }
 
 func (r reports) Stopped() {
-	r.send(control.Stopped{Attempt: r.attempt, Subtask: r.subtask})
+	r.attempt.stopped()
+	r.send(control.Stopped{Attempt: r.attempt.number, Subtask: r.subtask})
 }

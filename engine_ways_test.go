@@ -1,0 +1,107 @@
+package weir
+
+import (
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// ways are how channels between subtasks may be carried.
+var ways = map[string]func(*environment){
+	"direct":  func(*environment) {},
+	"encoded": func(env *environment) { env.encode = true },
+	"pipe":    func(env *environment) { env.connect = net.Pipe },
+	"tcp":     func(env *environment) { env.connect = loopback },
+}
+
+// wayOf is the way that a subtest of TestEngineOverEveryKindOfChannel is named
+// after.
+func wayOf(t *testing.T) string {
+	way, found := strings.CutPrefix(t.Name(), "TestEngineOverEveryKindOfChannel/")
+	if !found {
+		return ""
+	}
+	way, _, _ = strings.Cut(way, "/")
+	return way
+}
+
+// loopback makes a connection through the machine's own network.
+func loopback() (writer, reader net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	if writer, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		panic(err)
+	}
+	if reader, err = l.Accept(); err != nil {
+		panic(err)
+	}
+	return writer, reader
+}
+
+// TestEngineOverEveryKindOfChannel runs tests of whole jobs with channels that
+// write and read bytes, in line and over connections.
+func TestEngineOverEveryKindOfChannel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the same tests, with direct channels, are run by themselves")
+	}
+	for _, way := range []string{"encoded", "pipe", "tcp"} {
+		t.Run(way, func(t *testing.T) {
+			for name, test := range map[string]func(*testing.T){
+				"bounded":            TestBoundedJobDoesNotWaitForTheInterval,
+				"end of a source":    TestCheckpointsGoOnBehindTheEndOfASource,
+				"ended subtask":      TestStateOfAnEndedSubtaskIsKept,
+				"last commit":        TestLastCommitFails,
+				"final checkpoint":   TestFinalCheckpointIsTriedAgainAtOnce,
+				"no checkpoints":     TestWithoutCheckpointsABoundedJobCommitsAtItsEnd,
+				"in memory":          TestCheckpointsInMemory,
+				"suspended":          TestEndOfTheContextSuspends,
+				"cancelled":          TestCancelFollowsTheRetentionPolicy,
+				"given up":           TestCancelGivesUpWithItsContext,
+				"faults":             TestFaultInAnyFunctionRestartsTheJob,
+				"damaged checkpoint": TestDamagedCheckpointGivesWayToTheOneBefore,
+				"rescaling":          TestRescaling,
+				"barriers":           TestRecordBehindTheBarrierIsNotInTheSnapshot,
+				"views":              TestRecordsGoWhereViewsSayInOrder,
+				"sides":              TestSideOutputsOfAUnionAreOne,
+				"torn metadata":      TestIncompleteMetadataIsNeverChosen,
+			} {
+				t.Run(name, test)
+			}
+		})
+	}
+}
+
+// TestJobOutlivesABrokenConnection breaks a connection between two subtasks behind
+// a checkpoint: one attempt fails, by an error that names them, and the job goes on.
+func TestJobOutlivesABrokenConnection(t *testing.T) {
+	t.Parallel()
+	for _, side := range []int{0, 1} {
+		b := newBoard()
+		in, out := count(b, "in", 2*soFar).let(soFar), newLedger[string](b, "out")
+		var first atomic.Pointer[[2]net.Conn]
+		r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) { job.Parallelism = 2 }), func(env *environment) {
+			env.connect = func() (writer, reader net.Conn) {
+				writer, reader = loopback()
+				first.CompareAndSwap(nil, &[2]net.Conn{writer, reader})
+				return writer, reader
+			}
+		})
+		b.await(t, 1, "out: "+countedUpTo(soFar)[soFar-1])
+		first.Load()[side].Close()
+		b.await(t, 2, "out opens") // the next attempt
+		in.let(2 * soFar)
+		if err := wait(t, r); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "output", b.all("out: "), countedUpTo(2*soFar))
+		failures := r.Failures() // one at each end, unless the other has been stopped before it noticed
+		if n := b.times("in reads 0"); n != 1 || len(failures) == 0 || failures[len(failures)-1].Attempt != 1 {
+			t.Fatalf("the first record was read %d times, failures: %v", n, failures)
+		}
+		wants(t, failures[0].Err, "channel from Source: in (", " to count -> Sink: out (", "connection")
+	}
+}
