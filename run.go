@@ -204,6 +204,7 @@ func (env environment) origin() func(string) state.Origin {
 // Running is a job that has been started.
 type Running struct {
 	plan   *plan
+	env    environment
 	site   site
 	master *jobmaster.Master
 	worker *worker.Worker
@@ -222,7 +223,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 	if h.files == nil && config.Get(p.config, config.CheckpointInterval) > 0 {
 		log.Warn("checkpoints are kept in memory and lost with the process: set " + config.CheckpointDir.Key())
 	}
-	r := &Running{plan: p, site: h}
+	r := &Running{plan: p, env: env, site: h}
 	r.worker = worker.New(p.code(h.id), worker.Settings{
 		Executor:      env.executor,
 		Backend:       p.backend(),
@@ -263,6 +264,7 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 			Interval:   config.Get(p.config, config.CheckpointInterval),
 			MinPause:   config.Get(p.config, config.CheckpointMinPause),
 			Timeout:    config.Get(p.config, config.CheckpointTimeout),
+			Savepoint:  config.Get(p.config, config.SavepointTimeout),
 			Retained:   config.Get(p.config, config.RetainedCheckpoints),
 			Tolerable:  config.Get(p.config, config.TolerableFailedCheckpoints),
 			Concurrent: 1,

@@ -11,6 +11,9 @@
 //	                    └───────────────────────┴──────────────────┴─────────► discarded ◄────────────────┘
 //	                           timeout, Decline, Failed, Stopped
 //
+// A savepoint goes the same way as far as storing, and then it is the user's:
+// nothing is committed for it, and nothing deletes it or goes on from it by itself.
+//
 // When the input of all subtasks has ended, one more checkpoint is taken, the
 // final one; once it is committed the job has finished.
 package checkpoint
@@ -30,6 +33,7 @@ type Policy struct {
 	Interval   time.Duration // from the start of one to the start of the next; 0: only the final one
 	MinPause   time.Duration // from the end of one, however it ended, to the start of the next
 	Timeout    time.Duration // from the start of one until it is stored
+	Savepoint  time.Duration // the timeout of a savepoint
 	Concurrent int           // how many may be pending at once; with a pause between them, it is one
 	Retained   int           // how many complete ones to keep
 	Tolerable  int           // how many may fail in a row before the attempt does
@@ -41,7 +45,13 @@ type Policy struct {
 //   - checkpoint numbers only rise, over attempts as well;
 //   - a checkpoint is stored only once every subtask of its attempt, which still
 //     runs, has acknowledged it;
-//   - when n is stored, no older checkpoint is pending;
+//   - barriers enter the stream in the order of their numbers: one checkpoint begins
+//     only when those before it have been triggered;
+//   - when n is stored, no older checkpoint is pending, unless n or that is a
+//     savepoint;
+//   - a savepoint ends nothing, counts for nothing, and keeps no checkpoint waiting
+//     but the final one; once stored it is never discarded;
+//   - a request is answered once;
 //   - commits come one at a time and in the order of numbers; subtasks hear that
 //     a checkpoint is complete, and forget what was pending in it, only after
 //     its commit: no later checkpoint lacks what isn't committed yet;
@@ -62,6 +72,8 @@ type Coordinator struct {
 	subtasks   []graph.Subtask
 	open       map[graph.Subtask]bool // whose input hasn't ended
 	pending    []*pending             // oldest first
+	savepoints []uint64               // requests that wait, oldest first
+	asked      []uint64               // so too, for checkpoints: the next one answers all
 	due        time.Time              // when the next periodic one may begin at the earliest
 	failures   int                    // in a row
 	stored     uint64                 // the newest one stored, until the sinks are given it
@@ -80,6 +92,7 @@ type pending struct {
 	barrier     record.Barrier
 	attempt     graph.Attempt
 	final       bool
+	requests    []uint64 // to be answered
 	began       time.Time
 	phase       phase
 	missing     map[graph.Subtask]bool
@@ -119,6 +132,8 @@ func (c *Coordinator) take(now time.Time, e Event) []Action {
 	switch e := e.(type) {
 	case Tick:
 		return c.expire(now)
+	case Request:
+		return c.request(e)
 	case Started:
 		return c.start(now, e)
 	case Stopped:
@@ -127,7 +142,7 @@ func (c *Coordinator) take(now time.Time, e Event) []Action {
 		}
 	case Ended:
 		if e.Attempt == c.attempt {
-			delete(c.open, e.Subtask)
+			return c.close(e.Subtask)
 		}
 	case Enumerated:
 		return c.trigger(e)
@@ -152,7 +167,7 @@ func (c *Coordinator) take(now time.Time, e Event) []Action {
 func (c *Coordinator) Next() (at time.Time, ok bool) {
 	at, ok = c.next()
 	for _, p := range c.pending {
-		if t := p.began.Add(c.policy.Timeout); !ok || t.Before(at) {
+		if t := p.began.Add(c.limit(p)); !ok || t.Before(at) {
 			at, ok = t, true
 		}
 	}
@@ -162,11 +177,17 @@ func (c *Coordinator) Next() (at time.Time, ok bool) {
 // next says when a checkpoint may begin.
 func (c *Coordinator) next() (at time.Time, ok bool) {
 	switch {
-	case c.attempt == 0 || c.final != 0:
+	case c.attempt == 0, c.final != 0, c.enumerating():
 		return at, false
+	case len(c.savepoints) > 0:
+		return at, true
 	case len(c.open) == 0:
 		return at, len(c.pending) == 0 // the final one, at once
-	case c.policy.Interval == 0 || len(c.pending) >= c.concurrent():
+	case c.full():
+		return at, false
+	case len(c.asked) > 0:
+		return at, true
+	case c.policy.Interval == 0:
 		return at, false
 	}
 	if at = c.ended.Add(c.policy.MinPause); at.Before(c.due) {
@@ -175,13 +196,61 @@ func (c *Coordinator) next() (at time.Time, ok bool) {
 	return at, true
 }
 
-// concurrent is how many may be pending at once: a pause between checkpoints
-// leaves room for one.
-func (c *Coordinator) concurrent() int {
-	if c.policy.MinPause > 0 {
-		return 1
+// enumerating reports whether a checkpoint has begun that isn't triggered yet.
+func (c *Coordinator) enumerating() bool {
+	return slices.ContainsFunc(c.pending, func(p *pending) bool { return p.phase == enumerating })
+}
+
+// full reports whether as many checkpoints are pending as may be at once: a pause
+// between checkpoints leaves room for one.
+func (c *Coordinator) full() bool {
+	n := 0
+	for _, p := range c.pending {
+		if !p.barrier.Savepoint {
+			n++
+		}
 	}
-	return c.policy.Concurrent
+	return n >= c.policy.Concurrent || n > 0 && c.policy.MinPause > 0
+}
+
+// limit is how long a checkpoint may take.
+func (c *Coordinator) limit(p *pending) time.Duration {
+	if p.barrier.Savepoint {
+		return c.policy.Savepoint
+	}
+	return c.policy.Timeout
+}
+
+// request has a checkpoint or a savepoint begin as soon as there may be one.
+func (c *Coordinator) request(e Request) []Action {
+	switch {
+	case c.attempt == 0:
+		return refuse([]uint64{e.ID}, "no attempt to run the job is under way")
+	case len(c.open) == 0:
+		return refuse([]uint64{e.ID}, inputEnded)
+	case e.Savepoint:
+		c.savepoints = append(c.savepoints, e.ID)
+	default:
+		c.asked = append(c.asked, e.ID)
+	}
+	return nil
+}
+
+const inputEnded = "the input of the job has ended, and only its final checkpoint comes"
+
+func refuse(requests []uint64, reason string) (do []Action) {
+	for _, id := range requests {
+		do = append(do, Answer{ID: id, Reason: reason})
+	}
+	return do
+}
+
+// answer says what has become of a checkpoint to those who asked for it.
+func (p *pending) answer(reason string) (do []Action) {
+	for _, id := range p.requests {
+		do = append(do, Answer{id, p.barrier.Checkpoint, reason})
+	}
+	return do
 }
 
 // begin begins a checkpoint if one may.
@@ -190,12 +259,10 @@ func (c *Coordinator) begin(now time.Time) []Action {
 		return nil
 	}
 	c.number++
-	c.due = now.Add(c.policy.Interval)
 	c.stats.Triggered++
 	p := &pending{
 		barrier: record.Barrier{Checkpoint: c.number, At: now.UnixNano()},
 		attempt: c.attempt,
-		final:   len(c.open) == 0,
 		began:   now,
 		missing: map[graph.Subtask]bool{},
 		parts:   map[graph.Subtask]snapshot.Task{},
@@ -204,7 +271,15 @@ func (c *Coordinator) begin(now time.Time) []Action {
 		p.missing[s] = true
 	}
 	c.pending = append(c.pending, p)
-	return []Action{Enumerate{c.number}}
+	if len(c.savepoints) > 0 {
+		p.barrier.Savepoint = true
+		p.requests, c.savepoints = c.savepoints[:1:1], c.savepoints[1:]
+		return []Action{Enumerate{c.number, p.requests[0]}}
+	}
+	c.due = now.Add(c.policy.Interval)
+	p.final = len(c.open) == 0
+	p.requests, c.asked = c.asked, nil
+	return []Action{Enumerate{Checkpoint: c.number}}
 }
 
 // start takes up an attempt. Failures are counted anew: a restart is the answer
@@ -230,10 +305,23 @@ func (c *Coordinator) start(now time.Time, e Started) []Action {
 func (c *Coordinator) stop(now time.Time) (do []Action) {
 	c.attempt = 0
 	for _, p := range slices.Clone(c.pending) {
-		do = append(do, c.drop(now, p, "its attempt has stopped")...)
+		do = append(do, c.drop(now, p, stopped)...)
 	}
-	c.subtasks, c.open = nil, nil
+	do = append(do, refuse(c.savepoints, stopped)...)
+	do = append(do, refuse(c.asked, stopped)...)
+	c.subtasks, c.open, c.savepoints, c.asked = nil, nil, nil, nil
 	c.failures, c.stored, c.committing, c.final = 0, 0, 0, 0
+	return do
+}
+
+const stopped = "its attempt has stopped"
+
+// close takes in that a subtask's input has ended. Who asked for a checkpoint
+// wouldn't have the final one for long.
+func (c *Coordinator) close(s graph.Subtask) (do []Action) {
+	if delete(c.open, s); len(c.open) == 0 {
+		do, c.asked = refuse(c.asked, inputEnded), nil
+	}
 	return do
 }
 
@@ -292,8 +380,8 @@ func (c *Coordinator) decline(now time.Time, e Decline) []Action {
 // expire fails what has been pending for too long.
 func (c *Coordinator) expire(now time.Time) (do []Action) {
 	for _, p := range slices.Clone(c.pending) {
-		if now.Sub(p.began) >= c.policy.Timeout && slices.Contains(c.pending, p) {
-			do = append(do, c.fail(now, p, fmt.Sprintf("not complete after %v", c.policy.Timeout))...)
+		if now.Sub(p.began) >= c.limit(p) && slices.Contains(c.pending, p) {
+			do = append(do, c.fail(now, p, fmt.Sprintf("not complete after %v", c.limit(p)))...)
 		}
 	}
 	return do
@@ -307,8 +395,13 @@ func (c *Coordinator) complete(now time.Time, n uint64, bytes int64) (do []Actio
 		return c.decide(n)
 	}
 	c.pending = without(c.pending, p)
+	c.stats.end(p, now, bytes, "")
+	do = p.answer("")
+	if p.barrier.Savepoint {
+		return do
+	}
 	for _, old := range slices.Clone(c.pending) {
-		if old.barrier.Checkpoint < n {
+		if old.barrier.Checkpoint < n && !old.barrier.Savepoint {
 			do = append(do, c.drop(now, old, fmt.Sprintf("checkpoint %d is complete, which is newer", n))...)
 		}
 	}
@@ -316,17 +409,16 @@ func (c *Coordinator) complete(now time.Time, n uint64, bytes int64) (do []Actio
 	if p.final {
 		c.final = n
 	}
-	c.stats.end(p, now, bytes, "")
-	return append(append(do, c.commit()...), c.keep(n)...)
+	return append(append(do, c.commit()...), c.keep(p)...)
 }
 
-// keep adds n to the checkpoints kept, and lets the oldest go. Without an
-// interval n may be in memory only, and no reason to delete anything.
-func (c *Coordinator) keep(n uint64) (do []Action) {
-	if c.policy.Interval == 0 {
+// keep adds a checkpoint to those kept, and lets the oldest go. Without an interval
+// the final one may be in memory only, and no reason to delete anything.
+func (c *Coordinator) keep(p *pending) (do []Action) {
+	if c.policy.Interval == 0 && p.final {
 		return nil
 	}
-	for c.kept = append(c.kept, n); len(c.kept) > c.policy.Retained; c.kept = c.kept[1:] {
+	for c.kept = append(c.kept, p.barrier.Checkpoint); len(c.kept) > c.policy.Retained; c.kept = c.kept[1:] {
 		do = append(do, Discard{c.kept[0]})
 	}
 	return do
@@ -376,9 +468,13 @@ func (c *Coordinator) decide(n uint64) []Action {
 	return []Action{Discard{n}}
 }
 
-// fail ends a checkpoint badly, and the attempt if that happens too often.
+// fail ends a checkpoint badly, and the attempt if that happens too often, which
+// is nothing to a savepoint.
 func (c *Coordinator) fail(now time.Time, p *pending, reason string) []Action {
 	do := c.drop(now, p, reason)
+	if p.barrier.Savepoint {
+		return do
+	}
 	if c.failures++; c.failures <= c.policy.Tolerable {
 		return do
 	}
@@ -392,8 +488,11 @@ func (c *Coordinator) fail(now time.Time, p *pending, reason string) []Action {
 func (c *Coordinator) drop(now time.Time, p *pending, reason string) (do []Action) {
 	n := p.barrier.Checkpoint
 	c.pending = without(c.pending, p)
-	c.ended = now
+	if !p.barrier.Savepoint {
+		c.ended = now
+	}
 	c.stats.end(p, now, 0, reason)
+	do = p.answer(reason)
 	if c.attempt != 0 {
 		do = append(do, Abort{n, reason})
 	}

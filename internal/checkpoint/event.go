@@ -8,18 +8,25 @@ import (
 	"github.com/weirstream/weir/record"
 )
 
-// Event is something that happened: to time a Tick; to an attempt Started,
+// Event is something that happened: to time a Tick; wanted by the
+// user a Request; to an attempt Started,
 // Stopped, or Ended; said by a subtask Ack or Decline; done, or not, by the
 // driver Enumerated, Stored, Failed, or Committed.
 type Event interface{ event() }
 
 // Action is something to do: Enumerate, Trigger, Store, Commit, Notify, Abort,
-// Discard, Release, FailAttempt, or Finish.
+// Discard, Release, Answer, FailAttempt, or Finish.
 type Action interface{ action() }
 
 type (
 	// Tick says that time has passed.
 	Tick struct{}
+	// Request asks for a checkpoint, or a savepoint, beside the periodic ones. It
+	// is answered once.
+	Request struct {
+		ID        uint64 // not 0
+		Savepoint bool
+	}
 	// Started says that all subtasks of an attempt run.
 	Started struct {
 		Attempt  graph.Attempt
@@ -81,7 +88,10 @@ type (
 type (
 	// Enumerate takes the parts of the sources' enumerators, where there are any.
 	// The answer is Enumerated.
-	Enumerate struct{ Checkpoint uint64 }
+	Enumerate struct {
+		Checkpoint uint64
+		Savepoint  uint64 // the Request for it, if it is one
+	}
 	// Trigger sends a barrier into every source.
 	Trigger struct{ Barrier record.Barrier }
 	// Store writes the metadata of a checkpoint that every subtask has
@@ -112,6 +122,13 @@ type (
 		Checkpoint uint64
 		State      snapshot.Task
 	}
+	// Answer says what has become of a Request: which checkpoint is stored for it,
+	// or why none is.
+	Answer struct {
+		ID         uint64
+		Checkpoint uint64
+		Reason     string // empty: it is stored
+	}
 	// FailAttempt gives the attempt up. It counts as Stopped.
 	FailAttempt struct{ Reason string }
 	// Finish ends the job well: everything is stored and committed.
@@ -119,6 +136,7 @@ type (
 )
 
 func (Tick) event()       {}
+func (Request) event()    {}
 func (Started) event()    {}
 func (Stopped) event()    {}
 func (Ended) event()      {}
@@ -137,5 +155,6 @@ func (Notify) action()      {}
 func (Abort) action()       {}
 func (Discard) action()     {}
 func (Release) action()     {}
+func (Answer) action()      {}
 func (FailAttempt) action() {}
 func (Finish) action()      {}

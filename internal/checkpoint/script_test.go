@@ -115,7 +115,7 @@ func (s *session) do(words []string) {
 			}
 		}
 		s.Coordinator = New(Policy{
-			Interval: duration("interval", 10*time.Second), MinPause: duration("pause", 0), Timeout: time.Minute,
+			Interval: duration("interval", 10*time.Second), MinPause: duration("pause", 0), Timeout: time.Minute, Savepoint: time.Hour,
 			Concurrent: number("concurrent", 1), Retained: number("retained", 1), Tolerable: number("tolerable", 0),
 		}, uint64(number("last", 0)), kept)
 	case "start":
@@ -135,6 +135,8 @@ func (s *session) do(words []string) {
 		if at, ok := s.Next(); ok {
 			s.out = append(s.out, fmt.Sprintf("wants a tick at %v", at.Sub(zero)))
 		}
+	case "request":
+		s.step(Request{n, slices.Contains(words, "savepoint")})
 	case "stop":
 		s.step(Stopped{graph.Attempt(n)})
 	case "ended":
@@ -194,10 +196,21 @@ func (s *session) step(e Event) {
 func show(a Action) string {
 	switch a := a.(type) {
 	case Enumerate:
+		if a.Savepoint != 0 {
+			return fmt.Sprintf("enumerate %d, a savepoint", a.Checkpoint)
+		}
 		return fmt.Sprintf("enumerate %d", a.Checkpoint)
 	case Commit:
 		return fmt.Sprintf("commit %d", a.Checkpoint)
+	case Answer:
+		if a.Reason != "" {
+			return fmt.Sprintf("answer %d: %s", a.ID, a.Reason)
+		}
+		return fmt.Sprintf("answer %d: it is %d", a.ID, a.Checkpoint)
 	case Trigger:
+		if a.Barrier.Savepoint {
+			return fmt.Sprintf("trigger savepoint %d at %v", a.Barrier.Checkpoint, time.Duration(a.Barrier.At))
+		}
 		return fmt.Sprintf("trigger %d at %v", a.Barrier.Checkpoint, time.Duration(a.Barrier.At))
 	case Store:
 		if a.Final {

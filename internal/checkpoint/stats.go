@@ -10,13 +10,14 @@ import (
 type Stats struct {
 	Triggered, InProgress, Completed, Failed int
 
-	Latest  Past   // the newest one completed; zero if there is none
+	Latest  Past   // the newest one completed that is no savepoint; zero if there is none
 	History []Past // the last ones that ended, newest last
 }
 
 // Past is a checkpoint that has ended.
 type Past struct {
 	Checkpoint   uint64
+	Savepoint    bool
 	Final        bool
 	Began, Ended time.Time
 	Bytes        int64  // of all that it holds, if it was completed
@@ -36,13 +37,16 @@ func (c *Coordinator) Stats() Stats {
 
 func (s *Stats) end(p *pending, now time.Time, bytes int64, failure string) {
 	past := Past{
-		Checkpoint: p.barrier.Checkpoint, Final: p.final, Began: p.began, Ended: now, Bytes: bytes, Failure: failure,
+		Checkpoint: p.barrier.Checkpoint, Savepoint: p.barrier.Savepoint, Final: p.final, Began: p.began, Ended: now, Bytes: bytes, Failure: failure,
 	}
-	if failure == "" {
+	switch {
+	case failure != "":
+		s.Failed++
+	case p.barrier.Savepoint:
+		s.Completed++
+	default:
 		s.Completed++
 		s.Latest = past
-	} else {
-		s.Failed++
 	}
 	if len(s.History) == history {
 		s.History = slices.Delete(s.History, 0, 1)

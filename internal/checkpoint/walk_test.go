@@ -47,13 +47,15 @@ type world struct {
 	ended      time.Time // of the last checkpoint
 	began      time.Time // of the last checkpoint of this attempt
 	finished   bool
+	asked      uint64          // requests
+	unanswered map[uint64]bool // whether for a savepoint
 }
 
 // fate is what became of a checkpoint.
 type fate struct {
 	attempt                             graph.Attempt
 	began                               time.Time
-	final                               bool
+	final, savepoint                    bool
 	pending, storing, complete, unknown bool
 	discarded                           bool
 	drops                               int // of other checkpoints, when it was dropped
@@ -62,12 +64,12 @@ type fate struct {
 
 func walk(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{rng: rng, now: time.Unix(0, 0), all: map[uint64]*fate{}}
+	w := &world{rng: rng, now: time.Unix(0, 0), all: map[uint64]*fate{}, unanswered: map[uint64]bool{}}
 	for i := range 1 + rng.IntN(4) {
 		w.subtasks = append(w.subtasks, graph.Subtask{Index: i})
 	}
 	policy := Policy{
-		Interval: 10 * time.Second, Timeout: 30 * time.Second, Concurrent: 1 + rng.IntN(3),
+		Interval: 10 * time.Second, Timeout: 30 * time.Second, Savepoint: 50 * time.Second, Concurrent: 1 + rng.IntN(3),
 		MinPause: time.Duration(rng.IntN(2)*rng.IntN(5)) * time.Second,
 		Retained: 1 + rng.IntN(3), Tolerable: rng.IntN(4),
 	}
@@ -98,6 +100,9 @@ func (w *world) end() error {
 	if err := w.account(); err != nil {
 		return err
 	}
+	if len(w.unanswered) > 0 {
+		return fmt.Errorf("requests without an answer: %v", w.unanswered)
+	}
 	for range 50 {
 		if err := w.move(); err != nil {
 			return err
@@ -117,6 +122,10 @@ func (w *world) move() error {
 	case r < 8 && (w.calm || w.rng.IntN(8) == 0):
 		s := w.subtasks[w.rng.IntN(len(w.subtasks))]
 		return w.step(Ended{w.attempt - graph.Attempt(w.luck(4)), s})
+	case r < 11 && !w.calm:
+		w.asked++
+		w.unanswered[w.asked] = r == 10
+		return w.step(Request{w.asked, r == 10})
 	case r < 20:
 		return w.step(Tick{})
 	case r < 40:
@@ -162,7 +171,7 @@ func (w *world) start() error {
 // kept are the complete checkpoints that there are, oldest first.
 func (w *world) kept() (kept []uint64) {
 	for n, f := range w.all {
-		if f.complete && !f.discarded {
+		if f.complete && !f.discarded && !f.savepoint {
 			kept = append(kept, n)
 		}
 	}
@@ -198,7 +207,10 @@ func (w *world) drop(n uint64) {
 	f := w.all[n]
 	if f.pending {
 		w.drops++
-		f.pending, f.drops, w.ended = false, w.drops, w.now
+		f.pending, f.drops = false, w.drops
+		if !f.savepoint {
+			w.ended = w.now
+		}
 	}
 }
 
@@ -244,6 +256,9 @@ func (w *world) note(e Event) {
 		f := w.all[e.Checkpoint]
 		if f.storing = false; f.pending {
 			f.pending, f.complete = false, true
+			if f.savepoint {
+				return
+			}
 			w.stored, w.ended, w.failures = e.Checkpoint, w.now, 0
 		}
 	case Failed:
@@ -259,7 +274,7 @@ func (w *world) note(e Event) {
 func (w *world) do(a Action, e Event) error {
 	switch a := a.(type) {
 	case Enumerate:
-		return w.enumerate(a.Checkpoint)
+		return w.enumerate(a)
 	case Trigger:
 		w.trigger(a)
 	case Store:
@@ -271,6 +286,8 @@ func (w *world) do(a Action, e Event) error {
 			return fmt.Errorf("committed is %d, notified %d", w.committed, w.notified)
 		}
 		w.notified = a.Checkpoint
+	case Answer:
+		return w.answer(a)
 	case Abort:
 		return w.abort(a.Checkpoint, e)
 	case Discard:
@@ -305,10 +322,13 @@ func (w *world) abort(n uint64, cause Event) error {
 		return fmt.Errorf("it isn't pending")
 	}
 	w.drop(n)
-	counts := true
+	counts, limit := true, w.policy.Timeout
+	if f.savepoint {
+		limit = w.policy.Savepoint
+	}
 	switch e := cause.(type) {
 	case Tick:
-		if w.now.Sub(f.began) < w.policy.Timeout {
+		if w.now.Sub(f.began) < limit {
 			return fmt.Errorf("too early")
 		}
 	case Decline:
@@ -317,19 +337,43 @@ func (w *world) abort(n uint64, cause Event) error {
 		}
 		counts = !e.NotReady
 	case Stored:
-		if e.Checkpoint <= n {
+		if e.Checkpoint <= n || f.savepoint || w.all[e.Checkpoint].savepoint {
 			return fmt.Errorf("because of %+v", e)
 		}
 		counts = false
 	}
-	if counts {
+	if counts && !f.savepoint {
 		w.failures++
 	}
 	return nil
 }
 
-func (w *world) enumerate(n uint64) error {
-	final, limit := len(w.open) == 0, w.policy.Concurrent
+// answer holds an answer to what was asked.
+func (w *world) answer(a Answer) error {
+	savepoint, asked := w.unanswered[a.ID]
+	if !asked {
+		return fmt.Errorf("nobody asks, or it has been answered")
+	}
+	delete(w.unanswered, a.ID)
+	if f := w.all[a.Checkpoint]; a.Reason == "" && (!f.complete || f.savepoint != savepoint || f.final) {
+		return fmt.Errorf("with %+v", f)
+	}
+	return nil
+}
+
+// checkpoints are the pending ones that aren't savepoints.
+func (w *world) checkpoints() (n int) {
+	for _, k := range w.pending() {
+		if !w.all[k].savepoint {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) enumerate(a Enumerate) error {
+	n, savepoint := a.Checkpoint, a.Savepoint != 0
+	final, limit := len(w.open) == 0 && !savepoint, w.policy.Concurrent
 	if w.policy.MinPause > 0 {
 		limit = 1
 	}
@@ -338,10 +382,13 @@ func (w *world) enumerate(n uint64) error {
 		return fmt.Errorf("number %d after %d", n, w.last)
 	case !w.running:
 		return fmt.Errorf("no attempt runs")
-	case len(w.pending()) >= limit, final && len(w.pending()) > 0:
+	case savepoint && !w.unanswered[a.Savepoint]:
+		return fmt.Errorf("nobody wants a savepoint")
+	case !savepoint && w.checkpoints() >= limit, final && len(w.pending()) > 0:
 		return fmt.Errorf("%d are pending", len(w.pending()))
 	case w.stored != 0 && w.all[w.stored].final:
 		return fmt.Errorf("the final one is stored")
+	case savepoint || w.wanted():
 	case !final && w.policy.Interval == 0:
 		return fmt.Errorf("periodic ones are off")
 	case !final && w.now.Sub(w.ended) < w.policy.MinPause:
@@ -349,9 +396,12 @@ func (w *world) enumerate(n uint64) error {
 	case !final && w.now.Sub(w.began) < w.policy.Interval:
 		return fmt.Errorf("too early")
 	}
-	w.last, w.began = n, w.now
+	w.last = n
+	if !savepoint {
+		w.began = w.now
+	}
 	w.all[n] = &fate{
-		attempt: w.attempt, began: w.now, final: final, pending: true,
+		attempt: w.attempt, began: w.now, final: final, savepoint: savepoint, pending: true,
 		acked: map[graph.Subtask]bool{}, late: map[graph.Subtask]bool{}, released: map[graph.Subtask]bool{},
 	}
 	switch {
@@ -363,6 +413,16 @@ func (w *world) enumerate(n uint64) error {
 		w.repeat()
 	}
 	return nil
+}
+
+// wanted reports whether somebody may be waiting for a checkpoint.
+func (w *world) wanted() bool {
+	for _, savepoint := range w.unanswered {
+		if !savepoint {
+			return true
+		}
+	}
+	return false
 }
 
 // repeat says what was said last again, sometimes.
@@ -427,7 +487,7 @@ func (w *world) store(a Store) error {
 }
 
 func (w *world) commit(n uint64) error {
-	if f := w.all[n]; !f.complete || f.attempt != w.attempt || w.committing != 0 || n <= w.committed {
+	if f := w.all[n]; !f.complete || f.savepoint || f.attempt != w.attempt || w.committing != 0 || n <= w.committed {
 		return fmt.Errorf("committing %d, committed %d: %+v", w.committing, w.committed, f)
 	}
 	w.committing = n
@@ -440,18 +500,19 @@ func (w *world) discard(n uint64) error {
 	f := w.all[n]
 	w.drop(n)
 	switch {
+	case f.savepoint && f.complete:
+		return fmt.Errorf("a savepoint")
 	case f.discarded:
 		return fmt.Errorf("again")
 	case f.storing:
 		return fmt.Errorf("while it is being stored")
 	case f.unknown:
 		return fmt.Errorf("though nobody knows whether it is stored")
+	case f.savepoint:
 	case f.complete && n >= w.stored && w.stored <= w.restored:
 		return fmt.Errorf("without a newer one")
 	case n == w.restored && w.stored == 0, n == w.stored:
 		return fmt.Errorf("it is needed")
-	case f.complete && w.policy.Interval == 0:
-		return fmt.Errorf("though the newest one may be in memory")
 	case f.complete && len(w.kept()) <= w.policy.Retained:
 		return fmt.Errorf("of %v, and %d are to be kept", w.kept(), w.policy.Retained)
 	}
@@ -470,7 +531,9 @@ func (w *world) count() error {
 			want.InProgress++
 		case f.complete:
 			want.Completed++
-			want.Latest.Checkpoint = max(want.Latest.Checkpoint, n)
+			if !f.savepoint {
+				want.Latest.Checkpoint = max(want.Latest.Checkpoint, n)
+			}
 		default:
 			want.Failed++
 		}

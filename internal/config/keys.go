@@ -6,6 +6,8 @@ import "time"
 var (
 	CheckpointInterval         = option[time.Duration]("execution.checkpointing.interval") // 0: no checkpoints
 	CheckpointTimeout          = option[time.Duration]("execution.checkpointing.timeout")
+	SavepointTimeout           = option[time.Duration]("execution.checkpointing.savepoint-timeout")
+	SavepointDir               = option[string]("execution.checkpointing.savepoint-dir")
 	CheckpointMinPause         = option[time.Duration]("execution.checkpointing.min-pause")
 	CheckpointDir              = option[string]("execution.checkpointing.dir") // empty: in memory
 	CheckpointMode             = option[string]("execution.checkpointing.mode")
@@ -126,8 +128,8 @@ var sections = []section{
 		{key: "execution.checkpointing.region.max-consecutive-failures", kind: count, otherwise: "2", use: later, meaning: "How many times in a row a region may fail."},
 	}},
 	{"Savepoints, restore and recovery", []declaration{
-		{key: "execution.checkpointing.savepoint-dir", kind: text{}, use: later, old: []string{"state.savepoints.dir", "savepoints.state.backend.fs.dir"}, meaning: "Where savepoints go when a command names no directory."},
-		{key: "execution.checkpointing.savepoint-timeout", kind: tick, otherwise: "1 h", use: later, meaning: "How long a savepoint may take before it is given up."},
+		{key: "execution.checkpointing.savepoint-dir", kind: text{}, old: []string{"state.savepoints.dir", "savepoints.state.backend.fs.dir"}, meaning: "Where savepoints go when a command names no directory."},
+		{key: "execution.checkpointing.savepoint-timeout", kind: tick, otherwise: "1 h", meaning: "How long a savepoint may take before it is given up."},
 		{key: "execution.state-recovery.path", kind: text{}, old: []string{"execution.savepoint.path"}, meaning: "The checkpoint or savepoint from which a new job starts, as the flag -s gives it."},
 		{key: "execution.state-recovery.ignore-unclaimed-state", kind: boolean{}, otherwise: "false", old: []string{"execution.savepoint.ignore-unclaimed-state"}, meaning: "Whether state that no operator of the job asks for is dropped at the start, as the flag -n says."},
 		{key: "execution.state-recovery.claim-mode", kind: oneOf("NO_CLAIM", "CLAIM", "LEGACY"), otherwise: "NO_CLAIM", use: later, old: []string{"execution.savepoint-restore-mode"}, meaning: "Whether the job becomes the owner of the snapshot from which it starts, and deletes it one day."},

@@ -44,6 +44,9 @@ func (m *Master) schedule() {
 func (m *Master) carryOut(a checkpoint.Action) {
 	switch a := a.(type) {
 	case checkpoint.Enumerate:
+		if a.Savepoint != 0 {
+			m.savepoints[a.Checkpoint] = m.requests[a.Savepoint].place
+		}
 		m.enumerated(m.run, a.Checkpoint)
 	case checkpoint.Trigger:
 		m.trigger(m.run, a)
@@ -58,14 +61,65 @@ func (m *Master) carryOut(a checkpoint.Action) {
 		m.Send(control.Abort{Attempt: m.run.attempt, Checkpoint: a.Checkpoint})
 	case checkpoint.Discard:
 		m.complete = slices.DeleteFunc(m.complete, func(n uint64) bool { return n == a.Checkpoint })
-		m.inTurn(a.Checkpoint, "discard", func() error { return m.Storage.Discard(a.Checkpoint) }, m.leftover(a.Checkpoint))
+		m.inTurn(a.Checkpoint, "discard", func() error { return m.place(a.Checkpoint).Discard(a.Checkpoint) }, m.leftover(a.Checkpoint))
 	case checkpoint.Release:
-		m.inTurn(a.Checkpoint, "release", func() error { return m.Storage.Release(a.Checkpoint, a.State) }, m.leftover(a.Checkpoint))
+		m.inTurn(a.Checkpoint, "release", func() error { return m.place(a.Checkpoint).Release(a.Checkpoint, a.State) }, m.leftover(a.Checkpoint))
+	case checkpoint.Answer:
+		m.answer(a)
 	case checkpoint.FailAttempt:
 		m.broke(m.run.attempt, part("checkpoint"), errors.New(a.Reason), "", false)
 	case checkpoint.Finish:
 		m.step(Ended{m.run.attempt})
 	}
+}
+
+// place is where the files of a checkpoint go.
+func (m *Master) place(n uint64) snapshot.Place {
+	if p := m.savepoints[n]; p != nil {
+		return p
+	}
+	return m.Storage
+}
+
+// request is somebody who waits for a checkpoint.
+type request struct {
+	place snapshot.Place // of a savepoint, else nil
+	then  func(Answer)
+}
+
+// An Answer says where a checkpoint is that was asked for.
+type Answer struct {
+	Checkpoint uint64
+	Dir        string // the URI of its directory, empty in memory
+	Err        error
+}
+
+// Request asks for a checkpoint, or for a savepoint in a place of its own. Unless the
+// job ends before, then hears once, on the loop, what has become of it.
+func (m *Master) Request(savepoint snapshot.Place, then func(Answer)) {
+	m.post(func() {
+		if status, _ := m.life.Status(); status != Running {
+			then(Answer{Err: fmt.Errorf("the job is %v, not %v", status, Running)})
+			return
+		}
+		m.asked++
+		m.requests[m.asked] = request{savepoint, then}
+		m.coordinate(checkpoint.Request{ID: m.asked, Savepoint: savepoint != nil})
+	})
+}
+
+func (m *Master) answer(a checkpoint.Answer) {
+	r := m.requests[a.ID]
+	delete(m.requests, a.ID)
+	if a.Reason != "" {
+		r.then(Answer{Err: errors.New(a.Reason)})
+		return
+	}
+	dir := m.place(a.Checkpoint).Dir(a.Checkpoint)
+	if r.place != nil {
+		m.Log.Info("savepoint taken; it is its user's to delete", "attempt", m.run.attempt, "checkpoint", a.Checkpoint, "dir", dir)
+	}
+	r.then(Answer{Checkpoint: a.Checkpoint, Dir: dir})
 }
 
 // inTurn is work on the files of one checkpoint: of two, the second waits.
@@ -101,7 +155,7 @@ func (m *Master) failed(n uint64, err error) {
 
 // enumerated makes room for a checkpoint, and then takes the enumerators' parts.
 func (m *Master) enumerated(r *run, n uint64) {
-	m.inTurn(n, "begin", func() error { return m.Storage.Begin(n) }, func(err error) {
+	m.inTurn(n, "begin", func() error { return m.place(n).Begin(n) }, func(err error) {
 		switch {
 		case r.ctx.Err() != nil:
 			return
@@ -129,23 +183,19 @@ func (m *Master) trigger(r *run, a checkpoint.Trigger) {
 		m.failed(n, err)
 		return
 	}
-	m.Send(control.Trigger{Attempt: r.attempt, Barrier: a.Barrier, Target: m.Storage.Dir(n), Assigned: r.answered[n]})
+	m.Send(control.Trigger{Attempt: r.attempt, Barrier: a.Barrier, Target: m.place(n).Dir(n), Assigned: r.answered[n]})
 }
 
 func (m *Master) store(r *run, a checkpoint.Store) {
 	cp := m.assemble(r, a)
-	due := map[graph.ID][]snapshot.Pending{}
-	for _, op := range cp.Operators {
-		for _, s := range op.Subtasks {
-			due[op.ID] = append(due[op.ID], s.Pending...)
-		}
+	if !cp.Savepoint {
+		r.due[cp.Number] = due(cp)
 	}
-	r.due[cp.Number] = due
 	m.inTurn(cp.Number, "store", func() error {
 		if err := m.Executor.Reach("store"); err != nil {
 			return err
 		}
-		if err := m.Storage.Store(cp); err != nil {
+		if err := m.place(cp.Number).Store(cp); err != nil {
 			return err
 		}
 		if err := m.Executor.Reach("stored"); err != nil {
@@ -158,9 +208,22 @@ func (m *Master) store(r *run, a checkpoint.Store) {
 			m.failed(cp.Number, err)
 			return
 		}
-		m.complete = append(m.complete, cp.Number)
+		if !cp.Savepoint {
+			m.complete = append(m.complete, cp.Number)
+		}
 		m.coordinate(checkpoint.Stored{Checkpoint: cp.Number, Bytes: cp.Bytes()})
 	})
+}
+
+// due is what the sinks are to commit with a checkpoint.
+func due(cp snapshot.Checkpoint) map[graph.ID][]snapshot.Pending {
+	due := map[graph.ID][]snapshot.Pending{}
+	for _, op := range cp.Operators {
+		for _, s := range op.Subtasks {
+			due[op.ID] = append(due[op.ID], s.Pending...)
+		}
+	}
+	return due
 }
 
 // assemble puts the parts of a checkpoint together.

@@ -97,9 +97,12 @@ type Master struct {
 	silence     func()                  // cancels the alarm
 	untick      func()                  // cancels the coordinator's next Tick
 	tickAt      time.Time
-	errands     map[*errand]bool    // work beside the loop that hasn't come back
-	closing     bool                // Close is under way
-	turns       map[uint64][]func() // work on one checkpoint's files, one at a time
+	errands     map[*errand]bool          // work beside the loop that hasn't come back
+	closing     bool                      // Close is under way
+	turns       map[uint64][]func()       // work on one checkpoint's files, one at a time
+	requests    map[uint64]request        // not answered yet
+	asked       uint64                    // how many there were
+	savepoints  map[uint64]snapshot.Place // of this process, begun or complete
 	cleaned     bool
 	opened      bool     // an attempt's committers were
 	complete    []uint64 // the job's own checkpoints that it could go on from, oldest first
@@ -115,6 +118,8 @@ func New(s Settings) *Master {
 		executions: graph.NewExecution(s.Graph),
 		errands:    map[*errand]bool{},
 		turns:      map[uint64][]func(){},
+		requests:   map[uint64]request{},
+		savepoints: map[uint64]snapshot.Place{},
 		silence:    func() {},
 		untick:     func() {},
 	}

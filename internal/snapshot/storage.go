@@ -16,9 +16,9 @@ import (
 	"github.com/weirstream/weir/state"
 )
 
-// Storage is where the checkpoints of one job lie. Its methods may block; of two
-// about one checkpoint, one is called after the other has returned.
-type Storage interface {
+// Place is where checkpoints are written, or one savepoint. Its methods may block; of
+// two about one checkpoint, one is called after the other has returned.
+type Place interface {
 	// Begin makes room for a checkpoint, before anything is written for it.
 	Begin(n uint64) error
 	// Dir is the URI of the directory that a checkpoint's files go to, empty
@@ -31,6 +31,11 @@ type Storage interface {
 	Release(n uint64, t Task) error
 	// Discard deletes a checkpoint. What is gone already is fine.
 	Discard(n uint64) error
+}
+
+// Storage is where the checkpoints of one job lie.
+type Storage interface {
+	Place
 	// Latest finds the newest checkpoint that verifies. One that is missing a
 	// file or is corrupt is passed over, or, without fallback, an error; so is
 	// everything else, and so is it if none of several verifies.
@@ -88,15 +93,19 @@ func (d *Directory) Dir(n uint64) string { return d.URI + "/" + chkName(n) }
 
 // Store implements Storage.
 func (d *Directory) Store(cp Checkpoint) error {
-	temp := path.Join(d.chk(cp.Number), unfinished+uuid(d.Random))
-	err := writeFile(d.Files, temp, Encode(cp))
+	return d.folder(cp.Number).store(cp)
+}
+
+func (f folder) store(cp Checkpoint) error {
+	temp := f.join(unfinished + uuid(f.random))
+	err := writeFile(f.files, temp, Encode(cp))
 	if err != nil {
-		return errors.Join(fmt.Errorf("store checkpoint %d: %w", cp.Number, err), d.remove(temp))
+		return errors.Join(fmt.Errorf("store checkpoint %d: %w", cp.Number, err), remove(f.files, temp))
 	}
-	err = d.Files.Rename(temp, path.Join(d.chk(cp.Number), metadataName))
+	err = f.files.Rename(temp, f.join(metadataName))
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return errors.Join(fmt.Errorf("store checkpoint %d: %w", cp.Number, err), d.remove(temp))
+		return errors.Join(fmt.Errorf("store checkpoint %d: %w", cp.Number, err), remove(f.files, temp))
 	case err != nil:
 		return fmt.Errorf("store checkpoint %d: %w: %w", cp.Number, ErrUnknown, err)
 	}
@@ -116,38 +125,43 @@ func writeFile(files filesystem.FileSystem, name string, data []byte) error {
 }
 
 // Release implements Storage.
-func (d *Directory) Release(n uint64, t Task) error {
+func (d *Directory) Release(n uint64, t Task) error { return d.folder(n).release(t) }
+
+func (f folder) release(t Task) error {
 	var errs []error
 	for _, s := range t {
-		for f := range s.files {
-			if named(f.Name) {
-				errs = append(errs, d.remove(path.Join(d.chk(n), f.Name)))
+		for file := range s.files {
+			if named(file.Name) {
+				errs = append(errs, remove(f.files, f.join(file.Name)))
 			}
 		}
 	}
-	return errors.Join(append(errs, d.removeEmpty(d.chk(n)))...)
+	return errors.Join(append(errs, removeEmpty(f.files, f.path))...)
 }
 
-// Discard implements Storage. Metadata goes first, and by a rename, which survives
+// Discard implements Storage.
+func (d *Directory) Discard(n uint64) error { return d.folder(n).discard(n) }
+
+// discard deletes a checkpoint. Metadata goes first, and by a rename, which survives
 // a crash of the machine as a removal may not: what is half deleted isn't a checkpoint
 // any more. What isn't ours stays, and so does its directory.
-func (d *Directory) Discard(n uint64) error {
-	withdrawn := path.Join(d.chk(n), unfinished+uuid(d.Random))
-	err := d.Files.Rename(path.Join(d.chk(n), metadataName), withdrawn)
+func (f folder) discard(n uint64) error {
+	withdrawn := f.join(unfinished + uuid(f.random))
+	err := f.files.Rename(f.join(metadataName), withdrawn)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("discard checkpoint %d: %w", n, err)
 	}
-	entries, err := d.list(d.chk(n))
+	entries, err := entriesOf(f.files, f.path)
 	if err != nil {
 		return fmt.Errorf("discard checkpoint %d: %w", n, err)
 	}
 	var errs []error
 	for _, e := range entries {
 		if ours(e) {
-			errs = append(errs, d.remove(path.Join(d.chk(n), e.Name)))
+			errs = append(errs, remove(f.files, f.join(e.Name)))
 		}
 	}
-	if err := errors.Join(append(errs, d.removeEmpty(d.chk(n)))...); err != nil {
+	if err := errors.Join(append(errs, removeEmpty(f.files, f.path))...); err != nil {
 		return fmt.Errorf("discard checkpoint %d: %w", n, err)
 	}
 	return nil
@@ -198,7 +212,7 @@ func (d *Directory) survey() (found Found, err error) {
 
 // numbers returns those of all chk- directories, lowest first.
 func (d *Directory) numbers() (numbers []uint64, err error) {
-	entries, err := d.list(d.Path)
+	entries, err := entriesOf(d.Files, d.Path)
 	for _, e := range entries {
 		digits, is := strings.CutPrefix(e.Name, "chk-")
 		n, err := strconv.ParseUint(digits, 10, 64)
@@ -252,7 +266,7 @@ func (d *Directory) Clean(n uint64) error {
 }
 
 func (d *Directory) cleanOne(n uint64, dead bool, used map[string]bool) error {
-	entries, err := d.list(d.chk(n))
+	entries, err := entriesOf(d.Files, d.chk(n))
 	errs := []error{err}
 	for _, e := range entries {
 		name := path.Join(d.chk(n), e.Name)
@@ -260,10 +274,10 @@ func (d *Directory) cleanOne(n uint64, dead bool, used map[string]bool) error {
 			continue
 		}
 		d.Log.Info("remove what a dead process left", "checkpoint", n, "file", name)
-		errs = append(errs, d.remove(name))
+		errs = append(errs, remove(d.Files, name))
 	}
 	if dead {
-		errs = append(errs, d.removeEmpty(d.chk(n)))
+		errs = append(errs, removeEmpty(d.Files, d.chk(n)))
 	}
 	return errors.Join(errs...)
 }
@@ -276,18 +290,21 @@ func (d *Directory) Clear() error {
 		errs = append(errs, d.Discard(n))
 	}
 	for _, dir := range []string{d.join("shared"), d.join("taskowned"), d.Path} {
-		errs = append(errs, d.removeEmpty(dir))
+		errs = append(errs, removeEmpty(d.Files, dir))
 	}
 	return errors.Join(errs...)
 }
 
 func (d *Directory) join(name string) string { return path.Join(d.Path, name) }
 func (d *Directory) chk(n uint64) string     { return d.join(chkName(n)) }
-func chkName(n uint64) string                { return "chk-" + strconv.FormatUint(n, 10) }
 
-// list is List, with nothing in a directory that isn't there.
-func (d *Directory) list(dir string) ([]filesystem.Entry, error) {
-	entries, err := d.Files.List(dir)
+func (d *Directory) folder(n uint64) folder { return folder{d.Files, d.chk(n), d.Random} }
+
+func chkName(n uint64) string { return "chk-" + strconv.FormatUint(n, 10) }
+
+// entriesOf is List, with nothing in a directory that isn't there.
+func entriesOf(files filesystem.FileSystem, dir string) ([]filesystem.Entry, error) {
+	entries, err := files.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -295,20 +312,20 @@ func (d *Directory) list(dir string) ([]filesystem.Entry, error) {
 }
 
 // remove is Remove, with success for what is gone already.
-func (d *Directory) remove(name string) error {
-	if err := d.Files.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+func remove(files filesystem.FileSystem, name string) error {
+	if err := files.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
 // removeEmpty removes a directory, unless there is something in it.
-func (d *Directory) removeEmpty(dir string) error {
-	if entries, err := d.list(dir); err != nil || len(entries) > 0 {
+func removeEmpty(files filesystem.FileSystem, dir string) error {
+	if entries, err := entriesOf(files, dir); err != nil || len(entries) > 0 {
 		return err
 	}
-	err := d.remove(dir)
-	if entries, _ := d.list(dir); len(entries) > 0 {
+	err := remove(files, dir)
+	if entries, _ := entriesOf(files, dir); len(entries) > 0 {
 		return nil // somebody was quicker
 	}
 	return err
