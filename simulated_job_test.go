@@ -180,6 +180,7 @@ func (l *life) process() (finished bool, err error) {
 		fmt.Sprintf("execution.checkpointing.interval=%d ms", 10+pick.IntN(60)),
 		fmt.Sprintf("execution.checkpointing.min-pause=%d ms", pick.IntN(2)*pick.IntN(30)),
 		fmt.Sprintf("execution.checkpointing.timeout=%d ms", 500+pick.IntN(20000)),
+		fmt.Sprintf("execution.checkpointing.savepoint-timeout=%d ms", 500+pick.IntN(20000)),
 		fmt.Sprintf("execution.checkpointing.num-retained=%d", 1+pick.IntN(3)),
 		fmt.Sprintf("execution.checkpointing.tolerable-failed-checkpoints=%d", pick.IntN(4)),
 		fmt.Sprintf("execution.checkpointing.data-inline-threshold=%d", pick.IntN(2)*pick.IntN(2000)),

@@ -13,6 +13,8 @@ import (
 	"github.com/weirstream/weir/filesystem"
 	"github.com/weirstream/weir/internal/control"
 	"github.com/weirstream/weir/internal/executor"
+	"github.com/weirstream/weir/internal/jobmaster"
+	"github.com/weirstream/weir/internal/snapshot"
 )
 
 // world is everything that a simulated job lives in: processes that run one step
@@ -27,6 +29,8 @@ type world struct {
 	rare  int            // how much rarer than usual faults are that nobody aims at
 	hits  map[string]int // how often each fault was injected, by "kind point"
 	trace func(format string, args ...any)
+	// savepoints are the directories of those taken; they stay for ever.
+	savepoints []string
 	*process
 }
 
@@ -256,6 +260,9 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 		if running == nil && failed == nil {
 			running, failed = p.start(context.Background(), env)
 		}
+		if running != nil && w.chance(1000) {
+			failed = w.savepoint(running)
+		}
 		return failed != nil || running.over()
 	})
 	switch {
@@ -266,6 +273,9 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 	case failed == nil:
 		failed = running.Wait()
 	}
+	if err := w.verify(); err != nil {
+		return false, err
+	}
 	if failed != nil {
 		w.trace("failed: %v", failed)
 		if w.calm {
@@ -273,6 +283,36 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 		}
 	}
 	return failed == nil, nil
+}
+
+// savepoint asks for a savepoint.
+func (w *world) savepoint(r *Running) error {
+	place, err := r.place("file:///points")
+	if err != nil {
+		return err
+	}
+	r.master.Request(place, func(a jobmaster.Answer) {
+		w.trace("savepoint %+v", a)
+		if a.Err == nil {
+			w.hits["savepoint"]++
+			w.savepoints = append(w.savepoints, place.(*snapshot.Savepoint).Path)
+		}
+	})
+	return nil
+}
+
+// verify makes sure that every savepoint is still there, and whole.
+func (w *world) verify() error {
+	for _, at := range w.savepoints {
+		cp, dir, err := snapshot.Load(w.disk, at)
+		if err == nil {
+			err = snapshot.Verify(context.Background(), snapshot.Origin{Files: w.disk, Dir: dir}, cp)
+		}
+		if err != nil {
+			return fmt.Errorf("savepoint: %w", err)
+		}
+	}
+	return nil
 }
 
 func (p *process) String() string {
