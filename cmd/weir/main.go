@@ -42,16 +42,13 @@ var errUsage = errors.New("mistake in the arguments")
 // run does what the arguments say, and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := dispatch(ctx, args, stdout)
-	switch {
-	case err == nil:
+	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case errors.Is(err, errUsage):
-		fmt.Fprintf(stderr, "weir: %v\n", err)
-		return 2
 	}
 	fmt.Fprintf(stderr, "weir: %v\n", err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
 	return 1
 }
 

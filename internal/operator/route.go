@@ -249,7 +249,6 @@ func Hash[K, T any](key func(T) K, c codec.Key[K]) Edge {
 		}
 		var keys [hashTogether]K
 		var hashes [hashTogether]uint64
-		var choices [hashTogether]uint32
 		var hashed record.Batch[T]
 		p.spread = func(b *record.Batch[T]) {
 			for from := 0; from < len(b.Values); from += hashTogether {
@@ -263,10 +262,11 @@ func Hash[K, T any](key func(T) K, c codec.Key[K]) Edge {
 					p.open[0].all(part)
 					continue
 				}
+				to := p.choices(part)
 				for i, h := range part.Hashes {
-					choices[i] = owner[keygroup.Of(h, len(owner))]
+					to[i] = owner[keygroup.Of(h, len(owner))]
 				}
-				p.deal(part, choices[:n])
+				p.deal(part, to)
 			}
 		}
 		return p
