@@ -2,6 +2,8 @@
 // the barriers between them.
 package record
 
+import "reflect"
+
 // A Batch is a run of records of one type, in order. It belongs to whoever
 // holds it: who hands it on doesn't touch it again.
 type Batch[T any] struct {
@@ -11,7 +13,8 @@ type Batch[T any] struct {
 	Times []int64
 	// Hashes holds the hash of each value's key on the way into a keyed
 	// operator, and is empty elsewhere.
-	Hashes []uint64
+	Hashes      []uint64
+	asked, flat bool // whether values hold no reference, and whether that is known
 }
 
 // Add appends a record without a time.
@@ -29,8 +32,35 @@ func (b *Batch[T]) Len() int { return len(b.Values) }
 
 // Reset empties the batch and keeps its memory; references in it are dropped.
 func (b *Batch[T]) Reset() {
-	clear(b.Values)
+	if b.refers() {
+		clear(b.Values)
+	}
 	b.Values, b.Times, b.Hashes = b.Values[:0], b.Times[:0], b.Hashes[:0]
+}
+
+// refers reports whether values hold references. To clear those that don't would
+// cost more than many an operator.
+func (b *Batch[T]) refers() bool {
+	if !b.asked {
+		b.asked, b.flat = true, flat(reflect.TypeFor[T]())
+	}
+	return !b.flat
+}
+
+func flat(t reflect.Type) bool {
+	switch k := t.Kind(); k {
+	case reflect.Array:
+		return flat(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !flat(t.Field(i).Type) {
+				return false
+			}
+		}
+		return true
+	default:
+		return k >= reflect.Bool && k <= reflect.Complex128
+	}
 }
 
 // A Barrier separates the records that belong to a checkpoint from those that
