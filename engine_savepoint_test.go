@@ -142,14 +142,8 @@ func TestSavepointOfAJobThatRestarts(t *testing.T) {
 	b := newBoard()
 	in, out := count(b, "in", far).let(2*soFar), newLedger[string](b, "out")
 	in.fault = &fault{point: "read"}
-	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) { job.Restart.Delay = time.Hour }))
-	b.await(t, 1, "out closes")
-	soon(t, "the restart", func() error {
-		for r.Status().State != "RESTARTING" {
-			time.Sleep(time.Millisecond)
-		}
-		return nil
-	})
+	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) { job.Restart.Delay = time.Hour }), b.log)
+	b.await(t, 1, "log: the job restarts")
 	_, err := savepoint(t, r, t.TempDir())
 	wants(t, err, `"passing"`, "RESTARTING")
 	_, _, err = r.Checkpoint(t.Context(), false)

@@ -70,6 +70,25 @@ func (b *board) all(prefix string) (all []string) {
 	return all
 }
 
+// log has an environment's log said, too.
+func (b *board) log(env *environment) {
+	env.log = slog.New(saying{env.log.Handler(), b})
+}
+
+// saying is a log whose messages are said on a board.
+type saying struct {
+	slog.Handler
+	*board
+}
+
+func (s saying) Handle(ctx context.Context, r slog.Record) error {
+	err := s.Handler.Handle(ctx, r)
+	s.say("log: %s", r.Message)
+	return err
+}
+
+func (s saying) WithAttrs(a []slog.Attr) slog.Handler { return saying{s.Handler.WithAttrs(a), s.board} }
+
 // whileWaiting is how long anything may take that should happen at once.
 const whileWaiting = time.Minute
 

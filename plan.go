@@ -50,6 +50,10 @@ func prepare(build func(*Job) error, file, commandLine config.Layer) (*plan, err
 		AutoUIDs:       config.Get(cfg, config.AutoGenerateUIDs),
 	})
 	p.graph, p.notes = g, append(p.notes, warnings...)
+	if n := config.Get(cfg, config.ConcurrentCheckpoints); n > 1 && config.Get(cfg, config.CheckpointMinPause) > 0 {
+		p.notes = append(p.notes, fmt.Sprintf("%s has no effect: %s leaves room for one checkpoint at a time",
+			config.Describe(cfg, config.ConcurrentCheckpoints), config.Describe(cfg, config.CheckpointMinPause)))
+	}
 	if failed == nil || len(p.Job.graph.Nodes) > 0 { // else it gave up before there was a graph
 		mistakes = append(mistakes, err)
 	}
@@ -126,8 +130,11 @@ func (p *plan) checkSources() error {
 	return errors.Join(mistakes...)
 }
 
-// checkSinks refuses a sink that would never show anything.
+// checkSinks refuses a sink that would never show anything, or not the last of it.
 func (p *plan) checkSinks() error {
+	if !config.Get(p.config, config.CheckpointsAfterEnd) {
+		return p.checkEnds()
+	}
 	if config.Get(p.config, config.CheckpointInterval) > 0 {
 		return nil
 	}
@@ -142,6 +149,24 @@ func (p *plan) checkSinks() error {
 		if unbounded != "" && p.nodes[i].guarantee == connector.OnceExactly {
 			mistakes = append(mistakes, fmt.Errorf("sink %q at %s writes each record exactly once, and so shows its output only with a checkpoint: source %q never ends and there are no checkpoints; set %s",
 				n.UID, n.Where, unbounded, config.CheckpointInterval.Key()))
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// checkEnds refuses a sink whose last output would never be committed.
+func (p *plan) checkEnds() error {
+	bounded := ""
+	for _, n := range p.Job.graph.Nodes {
+		if n.Kind == graph.Source && n.Bounded {
+			bounded = n.UID
+		}
+	}
+	var mistakes []error
+	for i, n := range p.Job.graph.Nodes {
+		if bounded != "" && p.nodes[i].guarantee == connector.OnceExactly {
+			mistakes = append(mistakes, fmt.Errorf("sink %q at %s writes each record exactly once, and so shows its output only with a checkpoint: source %q ends, and %s allows none after that",
+				n.UID, n.Where, bounded, config.Describe(p.config, config.CheckpointsAfterEnd)))
 		}
 	}
 	return errors.Join(mistakes...)

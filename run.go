@@ -165,6 +165,8 @@ func (p *plan) resume(env environment, files filesystem.FileSystem, dir string) 
 		return nil, nil
 	case errors.Is(err, run.ErrFinished):
 		return nil, errors.Join(fmt.Errorf("%w (job %q, id %s)", errFinished, p.name, before.ID), p.storage(env, files, dir, before.ID).Clear())
+	case errors.Is(err, run.ErrStopped):
+		return nil, errors.Join(fmt.Errorf("resume job %q: %w", p.name, err), p.storage(env, files, dir, before.ID).Clear())
 	case err != nil:
 		return nil, fmt.Errorf("resume job %q: %w", p.name, err)
 	}
@@ -261,13 +263,14 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 		AllowNonRestored: config.Get(p.config, config.IgnoreUnclaimedState),
 		Fallback:         config.Get(p.config, config.RecoveryFallback),
 		Policy: checkpoint.Policy{
-			Interval:   config.Get(p.config, config.CheckpointInterval),
-			MinPause:   config.Get(p.config, config.CheckpointMinPause),
-			Timeout:    config.Get(p.config, config.CheckpointTimeout),
-			Savepoint:  config.Get(p.config, config.SavepointTimeout),
-			Retained:   config.Get(p.config, config.RetainedCheckpoints),
-			Tolerable:  config.Get(p.config, config.TolerableFailedCheckpoints),
-			Concurrent: 1,
+			Interval:    config.Get(p.config, config.CheckpointInterval),
+			MinPause:    config.Get(p.config, config.CheckpointMinPause),
+			Timeout:     config.Get(p.config, config.CheckpointTimeout),
+			Savepoint:   config.Get(p.config, config.SavepointTimeout),
+			Retained:    config.Get(p.config, config.RetainedCheckpoints),
+			Tolerable:   config.Get(p.config, config.TolerableFailedCheckpoints),
+			Concurrent:  config.Get(p.config, config.ConcurrentCheckpoints),
+			WhileAllRun: !config.Get(p.config, config.CheckpointsAfterEnd),
 		},
 		Strategy:      jobmaster.Configured(p.config),
 		KeepCancelled: config.Get(p.config, config.CheckpointRetention) == string(RetainOnCancel),
@@ -319,6 +322,9 @@ func (h site) ended(o jobmaster.Outcome) error {
 	defer h.live.Close()
 	if o.Status == jobmaster.Failed && !o.Opened && h.live.Run().Starts == 1 {
 		return h.live.Withdraw() // refused: what ran before it is still the newest
+	}
+	if o.Savepoint != "" {
+		return h.live.End(run.Stopped, o.Savepoint)
 	}
 	detail := ""
 	if o.Err != nil {

@@ -48,6 +48,44 @@ func (r *Running) Checkpoint(ctx context.Context, full bool) (number uint64, uri
 	return a.Checkpoint, a.Dir, nil
 }
 
+// Stop is how a job is to be stopped.
+type Stop struct {
+	// Dir is a URI: the savepoint goes into a new directory below it. Empty: below
+	// the one that execution.checkpointing.savepoint-dir names.
+	Dir string
+	// Drain ends the input first, as if the sources had nothing more, so that
+	// operators give out what they hold back. It is for a job that doesn't go on:
+	// one that starts from the savepoint can't take back what they gave out.
+	Drain bool
+}
+
+// Stop takes a savepoint after which the job takes no more records, commits
+// everything up to there, and ends the job well: it has FINISHED. It returns the
+// savepoint's URI, from which a new job goes on where this one has stopped.
+//
+// If the savepoint fails, so does Stop, and the job goes on. An error that names a
+// savepoint says that it is stored and that the job, after a failure, goes on all the
+// same. When ctx ends, Stop gives up waiting, but the job is still being stopped.
+func (r *Running) Stop(ctx context.Context, s Stop) (uri string, err error) {
+	place, err := r.place(s.Dir)
+	if err != nil {
+		return "", fmt.Errorf("stop job %q: %w", r.plan.name, err)
+	}
+	a := r.wait(ctx, func(then func(jobmaster.Answer)) { r.master.Stop(place, s.Drain, then) })
+	if a.Err == nil {
+		select {
+		case <-r.master.Done():
+			a.Err = r.err()
+		case <-ctx.Done():
+			a.Err = fmt.Errorf("the savepoint is stored in %s, but the job hasn't ended yet: %w", a.Dir, ctx.Err())
+		}
+	}
+	if a.Err != nil {
+		return a.Dir, fmt.Errorf("stop job %q: %w", r.plan.name, a.Err)
+	}
+	return a.Dir, nil
+}
+
 // place is where a new savepoint goes.
 func (r *Running) place(base string) (snapshot.Place, error) {
 	if base == "" {
@@ -68,8 +106,13 @@ func (r *Running) place(base string) (snapshot.Place, error) {
 
 // ask waits for a checkpoint, or for a savepoint in a place of its own.
 func (r *Running) ask(ctx context.Context, savepoint snapshot.Place) jobmaster.Answer {
+	return r.wait(ctx, func(then func(jobmaster.Answer)) { r.master.Request(savepoint, then) })
+}
+
+// wait waits for the answer to what is asked.
+func (r *Running) wait(ctx context.Context, ask func(then func(jobmaster.Answer))) jobmaster.Answer {
 	answer := make(chan jobmaster.Answer, 1)
-	r.master.Request(savepoint, func(a jobmaster.Answer) { answer <- a })
+	ask(func(a jobmaster.Answer) { answer <- a })
 	select {
 	case a := <-answer:
 		return a

@@ -14,6 +14,7 @@ import (
 	"github.com/weirstream/weir/internal/control"
 	"github.com/weirstream/weir/internal/executor"
 	"github.com/weirstream/weir/internal/jobmaster"
+	"github.com/weirstream/weir/internal/run"
 	"github.com/weirstream/weir/internal/snapshot"
 )
 
@@ -31,6 +32,9 @@ type world struct {
 	trace func(format string, args ...any)
 	// savepoints are the directories of those taken; they stay for ever.
 	savepoints []string
+	stopped    string // the URI of the one that the job was last stopped with
+	anew       bool   // the next start is a new job from there
+	id         string // of the job that ended last
 	*process
 }
 
@@ -263,6 +267,9 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 		if running != nil && w.chance(1000) {
 			failed = w.savepoint(running)
 		}
+		if running != nil && !w.calm && w.chance(5000) {
+			failed = w.stop(running)
+		}
 		return failed != nil || running.over()
 	})
 	switch {
@@ -270,8 +277,12 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 		return false, err
 	case errors.Is(failed, errFinished):
 		return true, nil
+	case errors.Is(failed, run.ErrStopped): // and the process died before there was a new run
+		w.anew = true
+		return false, nil
 	case failed == nil:
-		failed = running.Wait()
+		failed, w.id = running.Wait(), running.ID()
+		w.anew = running.master.Outcome().Savepoint != ""
 	}
 	if err := w.verify(); err != nil {
 		return false, err
@@ -282,19 +293,37 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 			return false, failed
 		}
 	}
-	return failed == nil, nil
+	return failed == nil && !w.anew, nil
 }
 
 // savepoint asks for a savepoint.
 func (w *world) savepoint(r *Running) error {
+	return w.ask(r, "savepoint", r.master.Request)
+}
+
+// stop asks for the end of the job, after which a new one is to go on from the
+// savepoint.
+func (w *world) stop(r *Running) error {
+	return w.ask(r, "stop", func(place snapshot.Place, then func(jobmaster.Answer)) {
+		r.master.Stop(place, false, func(a jobmaster.Answer) {
+			if then(a); a.Err == nil {
+				w.stopped = a.Dir
+			}
+		})
+	})
+}
+
+func (w *world) ask(r *Running, what string, request func(snapshot.Place, func(jobmaster.Answer))) error {
 	place, err := r.place("file:///points")
 	if err != nil {
 		return err
 	}
-	r.master.Request(place, func(a jobmaster.Answer) {
-		w.trace("savepoint %+v", a)
+	request(place, func(a jobmaster.Answer) {
+		w.trace("%s %+v", what, a)
 		if a.Err == nil {
-			w.hits["savepoint"]++
+			w.hits[what]++
+		}
+		if a.Dir != "" {
 			w.savepoints = append(w.savepoints, place.(*snapshot.Savepoint).Path)
 		}
 	})

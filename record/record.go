@@ -68,6 +68,9 @@ func flat(t reflect.Type) bool {
 type Barrier struct {
 	Checkpoint uint64
 	Savepoint  bool
+	// Drained says that the input was ended from outside. What has ended because of
+	// that is in the snapshot as if it hadn't: a job that starts from it goes on.
+	Drained bool
 	// At is when the coordinator began the checkpoint, in nanoseconds since 1970.
 	At int64
 	// Target is the URI of the directory that the checkpoint's files go to; empty:

@@ -15,7 +15,8 @@
 // nothing is committed for it, and nothing deletes it or goes on from it by itself.
 //
 // When the input of all subtasks has ended, one more checkpoint is taken, the
-// final one; once it is committed the job has finished.
+// final one; once it is committed the job has finished. A job that is to stop takes
+// a savepoint first, while its sources pause or after they have ended.
 package checkpoint
 
 import (
@@ -37,6 +38,9 @@ type Policy struct {
 	Concurrent int           // how many may be pending at once; with a pause between them, it is one
 	Retained   int           // how many complete ones to keep
 	Tolerable  int           // how many may fail in a row before the attempt does
+	// WhileAllRun says that none begins once the input of a subtask has ended, not
+	// even a final one.
+	WhileAllRun bool
 }
 
 // Coordinator decides for one job, through all attempts to run it in one process.
@@ -59,7 +63,9 @@ type Policy struct {
 //   - whatever was written for a checkpoint that isn't kept is discarded or
 //     released, once, however late the subtask says so; but nothing is deleted
 //     while the outcome of storing it is open, or when it remains unknown;
-//   - the final checkpoint began after the last subtask's input had ended;
+//   - the final checkpoint began after the last subtask's input had ended, or while
+//     the sources pause and a savepoint of what came before is stored;
+//   - sources that pause go on, or their attempt ends;
 //   - nothing comes after Finish. What is still in flight then is deleted with
 //     the job's directory, or stays with it.
 type Coordinator struct {
@@ -74,6 +80,7 @@ type Coordinator struct {
 	pending    []*pending             // oldest first
 	savepoints []uint64               // requests that wait, oldest first
 	asked      []uint64               // so too, for checkpoints: the next one answers all
+	stopping   *stopping              // the job is to end; nil: it isn't
 	due        time.Time              // when the next periodic one may begin at the earliest
 	failures   int                    // in a row
 	stored     uint64                 // the newest one stored, until the sinks are given it
@@ -87,11 +94,19 @@ type Coordinator struct {
 	stats     Stats
 }
 
+// stopping is a Stop that is under way.
+type stopping struct {
+	id        uint64
+	drain     bool
+	savepoint uint64 // once it is stored
+}
+
 // pending is a checkpoint that has begun and isn't stored.
 type pending struct {
 	barrier     record.Barrier
 	attempt     graph.Attempt
 	final       bool
+	stops       bool     // it is the savepoint of a Stop
 	requests    []uint64 // to be answered
 	began       time.Time
 	phase       phase
@@ -125,7 +140,8 @@ func (c *Coordinator) Step(now time.Time, e Event) []Action {
 		return nil
 	}
 	do := c.take(now, e)
-	return append(do, c.begin(now)...)
+	do = append(do, c.begin(now)...)
+	return append(do, c.over()...)
 }
 
 func (c *Coordinator) take(now time.Time, e Event) []Action {
@@ -134,6 +150,8 @@ func (c *Coordinator) take(now time.Time, e Event) []Action {
 		return c.expire(now)
 	case Request:
 		return c.request(e)
+	case Stop:
+		return c.halt(now, e)
 	case Started:
 		return c.start(now, e)
 	case Stopped:
@@ -181,13 +199,15 @@ func (c *Coordinator) next() (at time.Time, ok bool) {
 		return at, false
 	case len(c.savepoints) > 0:
 		return at, true
-	case len(c.open) == 0:
+	case c.stopping != nil && c.stopping.savepoint == 0:
+		return at, len(c.pending) == 0 && (!c.stopping.drain || len(c.open) == 0)
+	case c.stopping != nil, len(c.open) == 0 && !c.partial():
 		return at, len(c.pending) == 0 // the final one, at once
 	case c.full():
 		return at, false
 	case len(c.asked) > 0:
 		return at, true
-	case c.policy.Interval == 0:
+	case c.policy.Interval == 0, c.partial():
 		return at, false
 	}
 	if at = c.ended.Add(c.policy.MinPause); at.Before(c.due) {
@@ -195,6 +215,10 @@ func (c *Coordinator) next() (at time.Time, ok bool) {
 	}
 	return at, true
 }
+
+// partial reports whether it is too late for checkpoints, because a part of the job
+// has ended.
+func (c *Coordinator) partial() bool { return c.policy.WhileAllRun && len(c.open) < len(c.subtasks) }
 
 // enumerating reports whether a checkpoint has begun that isn't triggered yet.
 func (c *Coordinator) enumerating() bool {
@@ -223,20 +247,68 @@ func (c *Coordinator) limit(p *pending) time.Duration {
 
 // request has a checkpoint or a savepoint begin as soon as there may be one.
 func (c *Coordinator) request(e Request) []Action {
-	switch {
-	case c.attempt == 0:
-		return refuse([]uint64{e.ID}, "no attempt to run the job is under way")
-	case len(c.open) == 0:
-		return refuse([]uint64{e.ID}, inputEnded)
-	case e.Savepoint:
+	if reason := c.unfit(); reason != "" {
+		return refuse([]uint64{e.ID}, reason)
+	}
+	if e.Savepoint {
 		c.savepoints = append(c.savepoints, e.ID)
-	default:
+	} else {
 		c.asked = append(c.asked, e.ID)
 	}
 	return nil
 }
 
-const inputEnded = "the input of the job has ended, and only its final checkpoint comes"
+// unfit is why nobody can ask for anything now; empty: they can.
+func (c *Coordinator) unfit() string {
+	switch {
+	case c.attempt == 0:
+		return "no attempt to run the job is under way"
+	case c.stopping != nil:
+		return "the job is being stopped"
+	case len(c.open) == 0:
+		return "the input of the job has ended, and only its final checkpoint comes"
+	case c.partial():
+		return "a part of the job has ended, and there are to be no checkpoints after that"
+	}
+	return ""
+}
+
+// halt begins to stop the job. Savepoints that were asked for before come first;
+// checkpoints give way.
+func (c *Coordinator) halt(now time.Time, e Stop) []Action {
+	reason := c.unfit()
+	if reason == "" && e.Drain && c.policy.WhileAllRun {
+		reason = "to drain it ends its input, and there are to be no checkpoints after that"
+	}
+	if reason != "" {
+		return refuse([]uint64{e.ID}, reason)
+	}
+	do := refuse(c.asked, "the job is being stopped")
+	c.asked = nil
+	for _, p := range slices.Clone(c.pending) {
+		if !p.barrier.Savepoint {
+			do = append(do, c.drop(now, p, "the job is being stopped")...)
+		}
+	}
+	c.stopping = &stopping{id: e.ID, drain: e.Drain}
+	if e.Drain {
+		return append(do, Drain{})
+	}
+	return append(do, Pause{})
+}
+
+// goOn has the job go on whose Stop came to nothing. One that was drained can only
+// do that from its latest checkpoint.
+func (c *Coordinator) goOn(now time.Time, reason string) []Action {
+	s := c.stopping
+	c.stopping = nil
+	do := []Action{Answer{ID: s.id, Reason: reason}}
+	if !s.drain {
+		return append(do, Resume{})
+	}
+	reason = "the input was ended to stop the job, and then the savepoint failed: " + reason
+	return append(append(do, c.stop(now)...), FailAttempt{reason})
+}
 
 func refuse(requests []uint64, reason string) (do []Action) {
 	for _, id := range requests {
@@ -247,8 +319,12 @@ func refuse(requests []uint64, reason string) (do []Action) {
 
 // answer says what has become of a checkpoint to those who asked for it.
 func (p *pending) answer(reason string) (do []Action) {
+	n := p.barrier.Checkpoint
+	if reason != "" {
+		n = 0
+	}
 	for _, id := range p.requests {
-		do = append(do, Answer{id, p.barrier.Checkpoint, reason})
+		do = append(do, Answer{id, n, reason})
 	}
 	return do
 }
@@ -276,8 +352,15 @@ func (c *Coordinator) begin(now time.Time) []Action {
 		p.requests, c.savepoints = c.savepoints[:1:1], c.savepoints[1:]
 		return []Action{Enumerate{c.number, p.requests[0]}}
 	}
+	if s := c.stopping; s != nil {
+		p.barrier.Drained = s.drain
+		if s.savepoint == 0 {
+			p.barrier.Savepoint, p.stops = true, true
+			return []Action{Enumerate{c.number, s.id}}
+		}
+	}
 	c.due = now.Add(c.policy.Interval)
-	p.final = len(c.open) == 0
+	p.final = len(c.open) == 0 || c.stopping != nil
 	p.requests, c.asked = c.asked, nil
 	return []Action{Enumerate{Checkpoint: c.number}}
 }
@@ -309,6 +392,10 @@ func (c *Coordinator) stop(now time.Time) (do []Action) {
 	}
 	do = append(do, refuse(c.savepoints, stopped)...)
 	do = append(do, refuse(c.asked, stopped)...)
+	if s := c.stopping; s != nil {
+		do = append(do, Answer{s.id, s.savepoint, stopped})
+		c.stopping = nil
+	}
 	c.subtasks, c.open, c.savepoints, c.asked = nil, nil, nil, nil
 	c.failures, c.stored, c.committing, c.final = 0, 0, 0, 0
 	return do
@@ -319,10 +406,24 @@ const stopped = "its attempt has stopped"
 // close takes in that a subtask's input has ended. Who asked for a checkpoint
 // wouldn't have the final one for long.
 func (c *Coordinator) close(s graph.Subtask) (do []Action) {
-	if delete(c.open, s); len(c.open) == 0 {
-		do, c.asked = refuse(c.asked, inputEnded), nil
+	delete(c.open, s)
+	if reason := c.unfit(); reason != "" && c.stopping == nil {
+		do, c.asked = refuse(c.asked, reason), nil
+		if c.partial() {
+			do, c.savepoints = append(do, refuse(c.savepoints, reason)...), nil
+		}
 	}
 	return do
+}
+
+// over ends a job that takes no final checkpoint, once its input has and what was
+// begun before is done.
+func (c *Coordinator) over() []Action {
+	if !c.partial() || len(c.open) > 0 || c.stopping != nil || len(c.pending) > 0 || c.committing != 0 || c.stored != 0 {
+		return nil
+	}
+	c.finished, c.attempt = true, 0
+	return []Action{Finish{}}
 }
 
 func (c *Coordinator) trigger(e Enumerated) []Action {
@@ -371,7 +472,7 @@ func (c *Coordinator) decline(now time.Time, e Decline) []Action {
 	switch {
 	case p == nil || p.attempt != e.Attempt || !p.missing[e.Subtask]:
 		return nil
-	case e.NotReady:
+	case e.NotReady && !p.stops:
 		return c.drop(now, p, e.Reason)
 	}
 	return c.fail(now, p, e.Reason)
@@ -397,6 +498,9 @@ func (c *Coordinator) complete(now time.Time, n uint64, bytes int64) (do []Actio
 	c.pending = without(c.pending, p)
 	c.stats.end(p, now, bytes, "")
 	do = p.answer("")
+	if p.stops {
+		c.stopping.savepoint = n
+	}
 	if p.barrier.Savepoint {
 		return do
 	}
@@ -433,16 +537,20 @@ func (c *Coordinator) commit() []Action {
 	return []Action{Commit{c.committing}}
 }
 
-func (c *Coordinator) committed(n uint64) []Action {
+func (c *Coordinator) committed(n uint64) (do []Action) {
 	if c.committing != n {
 		return nil // of an attempt that has stopped
 	}
 	c.committing = 0
-	if c.final == n {
-		c.finished, c.attempt = true, 0
-		return []Action{Notify{n}, Finish{}}
+	do = []Action{Notify{n}}
+	if c.final != n {
+		return append(do, c.commit()...)
 	}
-	return append([]Action{Notify{n}}, c.commit()...)
+	if s := c.stopping; s != nil {
+		do = append(do, Answer{ID: s.id, Checkpoint: s.savepoint})
+	}
+	c.finished, c.attempt = true, 0
+	return append(do, Finish{})
 }
 
 // failed takes in that the driver failed. If that was while storing, the fate
@@ -472,7 +580,10 @@ func (c *Coordinator) decide(n uint64) []Action {
 // is nothing to a savepoint.
 func (c *Coordinator) fail(now time.Time, p *pending, reason string) []Action {
 	do := c.drop(now, p, reason)
-	if p.barrier.Savepoint {
+	switch {
+	case p.stops:
+		return append(do, c.goOn(now, reason)...)
+	case p.barrier.Savepoint:
 		return do
 	}
 	if c.failures++; c.failures <= c.policy.Tolerable {

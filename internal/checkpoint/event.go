@@ -9,13 +9,12 @@ import (
 )
 
 // Event is something that happened: to time a Tick; wanted by the
-// user a Request; to an attempt Started,
-// Stopped, or Ended; said by a subtask Ack or Decline; done, or not, by the
+// user a Request or a Stop; to an attempt Started, Stopped, or Ended; said by a subtask Ack or Decline; done, or not, by the
 // driver Enumerated, Stored, Failed, or Committed.
 type Event interface{ event() }
 
-// Action is something to do: Enumerate, Trigger, Store, Commit, Notify, Abort,
-// Discard, Release, Answer, FailAttempt, or Finish.
+// Action is something to do: Pause, Drain, Resume, Enumerate, Trigger, Store,
+// Commit, Notify, Abort, Discard, Release, Answer, FailAttempt, or Finish.
 type Action interface{ action() }
 
 type (
@@ -26,6 +25,12 @@ type (
 	Request struct {
 		ID        uint64 // not 0
 		Savepoint bool
+	}
+	// Stop asks for a savepoint and then for the end of the job. It is answered once,
+	// when the job has finished, or goes on.
+	Stop struct {
+		ID    uint64 // not 0
+		Drain bool   // the input ends first, and operators hear so
 	}
 	// Started says that all subtasks of an attempt run.
 	Started struct {
@@ -86,11 +91,17 @@ type (
 )
 
 type (
+	// Pause has the sources take no more records.
+	Pause struct{}
+	// Drain has the sources end their input.
+	Drain struct{}
+	// Resume has the sources go on after Pause.
+	Resume struct{}
 	// Enumerate takes the parts of the sources' enumerators, where there are any.
 	// The answer is Enumerated.
 	Enumerate struct {
 		Checkpoint uint64
-		Savepoint  uint64 // the Request for it, if it is one
+		Savepoint  uint64 // the Request or Stop that it is for, if it is one
 	}
 	// Trigger sends a barrier into every source.
 	Trigger struct{ Barrier record.Barrier }
@@ -123,11 +134,12 @@ type (
 		State      snapshot.Task
 	}
 	// Answer says what has become of a Request: which checkpoint is stored for it,
-	// or why none is.
+	// or why none is. That of a Stop may be both: its savepoint is stored, and the
+	// job goes on all the same.
 	Answer struct {
 		ID         uint64
-		Checkpoint uint64
-		Reason     string // empty: it is stored
+		Checkpoint uint64 // stored, if not 0
+		Reason     string // empty: all that was asked for is done
 	}
 	// FailAttempt gives the attempt up. It counts as Stopped.
 	FailAttempt struct{ Reason string }
@@ -137,6 +149,7 @@ type (
 
 func (Tick) event()       {}
 func (Request) event()    {}
+func (Stop) event()       {}
 func (Started) event()    {}
 func (Stopped) event()    {}
 func (Ended) event()      {}
@@ -147,6 +160,9 @@ func (Stored) event()     {}
 func (Failed) event()     {}
 func (Committed) event()  {}
 
+func (Pause) action()       {}
+func (Drain) action()       {}
+func (Resume) action()      {}
 func (Enumerate) action()   {}
 func (Trigger) action()     {}
 func (Store) action()       {}

@@ -117,6 +117,7 @@ func (s *session) do(words []string) {
 		s.Coordinator = New(Policy{
 			Interval: duration("interval", 10*time.Second), MinPause: duration("pause", 0), Timeout: time.Minute, Savepoint: time.Hour,
 			Concurrent: number("concurrent", 1), Retained: number("retained", 1), Tolerable: number("tolerable", 0),
+			WhileAllRun: slices.Contains(words, "whileallrun"),
 		}, uint64(number("last", 0)), kept)
 	case "start":
 		s.attempt, s.subtasks = graph.Attempt(n), nil
@@ -137,6 +138,8 @@ func (s *session) do(words []string) {
 		}
 	case "request":
 		s.step(Request{n, slices.Contains(words, "savepoint")})
+	case "halt":
+		s.step(Stop{n, slices.Contains(words, "drain")})
 	case "stop":
 		s.step(Stopped{graph.Attempt(n)})
 	case "ended":
@@ -202,7 +205,16 @@ func show(a Action) string {
 		return fmt.Sprintf("enumerate %d", a.Checkpoint)
 	case Commit:
 		return fmt.Sprintf("commit %d", a.Checkpoint)
+	case Pause:
+		return "pause the sources"
+	case Drain:
+		return "drain the sources"
+	case Resume:
+		return "resume the sources"
 	case Answer:
+		if a.Reason != "" && a.Checkpoint != 0 {
+			return fmt.Sprintf("answer %d: it is %d, but %s", a.ID, a.Checkpoint, a.Reason)
+		}
 		if a.Reason != "" {
 			return fmt.Sprintf("answer %d: %s", a.ID, a.Reason)
 		}

@@ -47,8 +47,27 @@ type world struct {
 	ended      time.Time // of the last checkpoint
 	began      time.Time // of the last checkpoint of this attempt
 	finished   bool
-	asked      uint64          // requests
-	unanswered map[uint64]bool // whether for a savepoint
+	asked      uint64 // requests
+	unanswered map[uint64]wish
+	stopping   *stop // nil: the job isn't being stopped
+	drained    bool  // its Stop came to nothing, and the attempt is to fail
+}
+
+// wish is what somebody wants.
+type wish int
+
+const (
+	aCheckpoint wish = iota
+	aSavepoint
+	theEnd
+)
+
+// stop is a Stop as the coordinator has taken it up.
+type stop struct {
+	id        uint64
+	drain     bool
+	begun     uint64 // its savepoint
+	savepoint uint64 // so too, once it is stored
 }
 
 // fate is what became of a checkpoint.
@@ -64,7 +83,7 @@ type fate struct {
 
 func walk(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{rng: rng, now: time.Unix(0, 0), all: map[uint64]*fate{}, unanswered: map[uint64]bool{}}
+	w := &world{rng: rng, now: time.Unix(0, 0), all: map[uint64]*fate{}, unanswered: map[uint64]wish{}}
 	for i := range 1 + rng.IntN(4) {
 		w.subtasks = append(w.subtasks, graph.Subtask{Index: i})
 	}
@@ -76,6 +95,7 @@ func walk(seed uint64) error {
 	if rng.IntN(10) == 0 {
 		policy.Interval = 0
 	}
+	policy.WhileAllRun = rng.IntN(8) == 0
 	var kept []uint64
 	for range rng.IntN(3) {
 		w.last++
@@ -124,8 +144,16 @@ func (w *world) move() error {
 		return w.step(Ended{w.attempt - graph.Attempt(w.luck(4)), s})
 	case r < 11 && !w.calm:
 		w.asked++
-		w.unanswered[w.asked] = r == 10
-		return w.step(Request{w.asked, r == 10})
+		switch {
+		case w.rng.IntN(4) == 0:
+			w.unanswered[w.asked] = theEnd
+			return w.step(Stop{w.asked, w.rng.IntN(2) == 0})
+		case r == 10:
+			w.unanswered[w.asked] = aSavepoint
+			return w.step(Request{w.asked, true})
+		}
+		w.unanswered[w.asked] = aCheckpoint
+		return w.step(Request{w.asked, false})
 	case r < 20:
 		return w.step(Tick{})
 	case r < 40:
@@ -192,6 +220,10 @@ func (w *world) over() {
 	}
 	w.running, w.failures, w.stored, w.committing = false, 0, 0, 0
 	w.committed, w.notified = 0, 0
+	if w.stopping != nil && w.stopping.savepoint == 0 {
+		w.stopping = nil
+	}
+	w.drained = false
 }
 
 func (w *world) pending() (ns []uint64) {
@@ -256,6 +288,9 @@ func (w *world) note(e Event) {
 		f := w.all[e.Checkpoint]
 		if f.storing = false; f.pending {
 			f.pending, f.complete = false, true
+			if s := w.stopping; s != nil && e.Checkpoint == s.begun {
+				s.savepoint = s.begun
+			}
 			if f.savepoint {
 				return
 			}
@@ -273,6 +308,17 @@ func (w *world) note(e Event) {
 
 func (w *world) do(a Action, e Event) error {
 	switch a := a.(type) {
+	case Pause, Drain:
+		s, ok := e.(Stop)
+		if _, drain := a.(Drain); !ok || w.stopping != nil || drain != s.Drain {
+			return fmt.Errorf("stopping: %+v", w.stopping)
+		}
+		w.stopping = &stop{id: s.ID, drain: s.Drain}
+	case Resume:
+		if s := w.stopping; s == nil || s.drain || s.savepoint != 0 || !w.running {
+			return fmt.Errorf("stopping: %+v", s)
+		}
+		w.stopping = nil
 	case Enumerate:
 		return w.enumerate(a)
 	case Trigger:
@@ -299,7 +345,7 @@ func (w *world) do(a Action, e Event) error {
 		}
 		f.released[s] = true
 	case FailAttempt:
-		if w.failures != w.policy.Tolerable+1 {
+		if w.failures != w.policy.Tolerable+1 && !w.drained {
 			return fmt.Errorf("after %d failures in a row; %d are tolerable", w.failures, w.policy.Tolerable)
 		}
 		w.over()
@@ -307,7 +353,12 @@ func (w *world) do(a Action, e Event) error {
 			w.wire = append(w.wire, Stopped{w.attempt})
 		}
 	case Finish:
-		if f := w.all[w.committed]; !w.running || !f.final || f.attempt != w.attempt {
+		f := w.all[w.committed]
+		switch {
+		case w.committing != 0 || len(w.pending()) > 0:
+			return fmt.Errorf("%d is being committed, and pending are %v", w.committing, w.pending())
+		case w.partial() && len(w.open) == 0 && w.stopping == nil:
+		case !w.running || f == nil || !f.final || f.attempt != w.attempt:
 			return fmt.Errorf("the final checkpoint isn't committed")
 		}
 		w.finished = true
@@ -341,6 +392,11 @@ func (w *world) abort(n uint64, cause Event) error {
 			return fmt.Errorf("because of %+v", e)
 		}
 		counts = false
+	case Stop:
+		if f.savepoint {
+			return fmt.Errorf("because of %+v", e)
+		}
+		counts = false
 	}
 	if counts && !f.savepoint {
 		w.failures++
@@ -350,13 +406,28 @@ func (w *world) abort(n uint64, cause Event) error {
 
 // answer holds an answer to what was asked.
 func (w *world) answer(a Answer) error {
-	savepoint, asked := w.unanswered[a.ID]
+	want, asked := w.unanswered[a.ID]
 	if !asked {
 		return fmt.Errorf("nobody asks, or it has been answered")
 	}
 	delete(w.unanswered, a.ID)
-	if f := w.all[a.Checkpoint]; a.Reason == "" && (!f.complete || f.savepoint != savepoint || f.final) {
+	f := w.all[a.Checkpoint]
+	switch s := w.stopping; {
+	case a.Checkpoint == 0 && a.Reason == "":
+		return fmt.Errorf("with nothing")
+	case a.Checkpoint != 0 && (!f.complete || f.savepoint != (want != aCheckpoint) || f.final):
 		return fmt.Errorf("with %+v", f)
+	case want != theEnd && a.Reason != "" && a.Checkpoint != 0:
+		return fmt.Errorf("with a checkpoint and a failure")
+	case s == nil || a.ID != s.id:
+	case a.Checkpoint != s.savepoint:
+		return fmt.Errorf("its savepoint is %d", s.savepoint)
+	case a.Reason == "" && !w.all[w.committed].final:
+		return fmt.Errorf("committed is %d", w.committed)
+	case a.Reason != "" && s.savepoint != 0:
+		w.stopping = nil
+	case a.Reason != "" && s.drain:
+		w.stopping, w.drained = nil, true
 	}
 	return nil
 }
@@ -373,7 +444,9 @@ func (w *world) checkpoints() (n int) {
 
 func (w *world) enumerate(a Enumerate) error {
 	n, savepoint := a.Checkpoint, a.Savepoint != 0
-	final, limit := len(w.open) == 0 && !savepoint, w.policy.Concurrent
+	stops := savepoint && w.stopping != nil && a.Savepoint == w.stopping.id
+	stopped := w.stopping != nil && w.stopping.savepoint != 0
+	final, limit := (len(w.open) == 0 || stopped) && !savepoint, w.policy.Concurrent
 	if w.policy.MinPause > 0 {
 		limit = 1
 	}
@@ -382,8 +455,16 @@ func (w *world) enumerate(a Enumerate) error {
 		return fmt.Errorf("number %d after %d", n, w.last)
 	case !w.running:
 		return fmt.Errorf("no attempt runs")
-	case savepoint && !w.unanswered[a.Savepoint]:
+	case savepoint && w.unanswered[a.Savepoint] == aCheckpoint:
 		return fmt.Errorf("nobody wants a savepoint")
+	case stops && (w.stopping.begun != 0 || len(w.pending()) > 0):
+		return fmt.Errorf("it is the second to stop with, or not the only one pending")
+	case stops && w.stopping.drain && len(w.open) > 0:
+		return fmt.Errorf("the input hasn't ended")
+	case !savepoint && w.stopping != nil && !stopped:
+		return fmt.Errorf("the job is being stopped")
+	case !stops && !stopped && w.partial():
+		return fmt.Errorf("a part of the job has ended")
 	case !savepoint && w.checkpoints() >= limit, final && len(w.pending()) > 0:
 		return fmt.Errorf("%d are pending", len(w.pending()))
 	case w.stored != 0 && w.all[w.stored].final:
@@ -397,6 +478,9 @@ func (w *world) enumerate(a Enumerate) error {
 		return fmt.Errorf("too early")
 	}
 	w.last = n
+	if stops {
+		w.stopping.begun = n
+	}
 	if !savepoint {
 		w.began = w.now
 	}
@@ -417,13 +501,17 @@ func (w *world) enumerate(a Enumerate) error {
 
 // wanted reports whether somebody may be waiting for a checkpoint.
 func (w *world) wanted() bool {
-	for _, savepoint := range w.unanswered {
-		if !savepoint {
+	for _, want := range w.unanswered {
+		if want == aCheckpoint {
 			return true
 		}
 	}
 	return false
 }
+
+// partial reports whether a part of the job has ended after which there are to be
+// no checkpoints.
+func (w *world) partial() bool { return w.policy.WhileAllRun && len(w.open) < len(w.subtasks) }
 
 // repeat says what was said last again, sometimes.
 func (w *world) repeat() {
@@ -554,7 +642,7 @@ func (w *world) count() error {
 // account makes sure that nothing is left of what isn't kept.
 func (w *world) account() error {
 	kept := w.kept()
-	if w.policy.Interval > 0 && len(kept) > w.policy.Retained {
+	if w.policy.Interval > 0 && w.Stats().Latest.Checkpoint > 0 && len(kept) > w.policy.Retained {
 		return fmt.Errorf("%v are kept, want %d", kept, w.policy.Retained)
 	}
 	for n, f := range w.all {

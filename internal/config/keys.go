@@ -12,6 +12,8 @@ var (
 	CheckpointDir              = option[string]("execution.checkpointing.dir") // empty: in memory
 	CheckpointMode             = option[string]("execution.checkpointing.mode")
 	CheckpointRetention        = option[string]("execution.checkpointing.externalized-checkpoint-retention")
+	ConcurrentCheckpoints      = option[int]("execution.checkpointing.max-concurrent-checkpoints")
+	CheckpointsAfterEnd        = option[bool]("execution.checkpointing.checkpoints-after-tasks-finish")
 	TolerableFailedCheckpoints = option[int]("execution.checkpointing.tolerable-failed-checkpoints")
 	RetainedCheckpoints        = option[int]("execution.checkpointing.num-retained")
 	InlineThreshold            = option[int64]("execution.checkpointing.data-inline-threshold")
@@ -87,7 +89,7 @@ var sections = []section{
 		{key: "execution.checkpointing.mode", kind: oneOf("EXACTLY_ONCE", "AT_LEAST_ONCE"), otherwise: "EXACTLY_ONCE", meaning: "What records count in a checkpoint: each exactly once, or at least once and without waiting for barriers."},
 		{key: "execution.checkpointing.timeout", kind: tick, otherwise: "10 min", meaning: "How long a checkpoint may take before it is given up."},
 		{key: "execution.checkpointing.min-pause", kind: duration{max: 365 * 24 * time.Hour}, otherwise: "0 ms", meaning: "The least time from the end of one checkpoint to the start of the next periodic one."},
-		{key: "execution.checkpointing.max-concurrent-checkpoints", kind: count, otherwise: "1", use: later, meaning: "How many checkpoints may be under way at once."},
+		{key: "execution.checkpointing.max-concurrent-checkpoints", kind: count, otherwise: "1", meaning: "How many checkpoints may be under way at once. With a pause between them it is one."},
 		{key: "execution.checkpointing.tolerable-failed-checkpoints", kind: integer{}, otherwise: "0", meaning: "How many checkpoints in a row may fail before the job fails."},
 		{key: "execution.checkpointing.fail-on-checkpointing-errors", kind: boolean{}, meaning: "The older form of the previous setting: true tolerates no failed checkpoint, false any number. The number wins where both are set."},
 		{key: "execution.checkpointing.externalized-checkpoint-retention", kind: oneOf("NO_EXTERNALIZED_CHECKPOINTS", "RETAIN_ON_CANCELLATION", "DELETE_ON_CANCELLATION"), otherwise: "NO_EXTERNALIZED_CHECKPOINTS", meaning: "Whether the checkpoints of a job that is cancelled are kept. Those of a job that fails or is suspended always are."},
@@ -98,7 +100,7 @@ var sections = []section{
 		{key: "execution.checkpointing.data-inline-threshold", kind: size{max: mb}, otherwise: "20 kb", old: []string{"state.backend.fs.memory-threshold", "state.storage.fs.memory-threshold"}, meaning: "State smaller than this is written into the checkpoint's metadata rather than into a file."},
 		{key: "execution.checkpointing.write-buffer-size", kind: size{}, otherwise: "4096", use: later, old: []string{"state.backend.fs.write-buffer-size", "state.storage.fs.write-buffer-size"}, meaning: "The size of the buffer before a checkpoint's files."},
 		{key: "execution.checkpointing.incremental", kind: boolean{}, otherwise: "false", use: later, old: []string{"state.backend.incremental"}, meaning: "Whether a checkpoint writes only what has changed since the one before."},
-		{key: "execution.checkpointing.checkpoints-after-tasks-finish", kind: boolean{}, otherwise: "true", use: later, old: []string{"execution.checkpointing.checkpoints-after-tasks-finish.enabled"}, meaning: "Whether checkpoints go on when parts of the job have ended."},
+		{key: "execution.checkpointing.checkpoints-after-tasks-finish", kind: boolean{}, otherwise: "true", old: []string{"execution.checkpointing.checkpoints-after-tasks-finish.enabled"}, meaning: "Whether checkpoints go on when parts of the job have ended. When false there is no final checkpoint either."},
 		{key: "execution.checkpointing.snapshot-compression", kind: boolean{}, otherwise: "false", use: later, meaning: "Whether full snapshots of keyed state are compressed."},
 		{key: "execution.checkpointing.cleaner.parallel-mode", kind: boolean{}, otherwise: "true", use: later, old: []string{"state.checkpoint.cleaner.parallel-mode"}, meaning: "Whether the files of an old checkpoint are deleted in parallel."},
 		{key: "execution.checkpointing.recovery.fallback", kind: boolean{}, otherwise: "true", meaning: "Whether an older retained checkpoint is taken when the latest is damaged. When false, the job fails and names the damaged file."},

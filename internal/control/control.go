@@ -14,7 +14,7 @@ import (
 )
 
 // Command is a message from the job master to a worker: Deploy, Start, Trigger,
-// Complete, Abort, Assign, Finish or Stop.
+// Complete, Abort, Assign, Pause, Drain, Finish or Stop.
 type Command interface{ command() graph.Attempt }
 
 // Report is a message from a worker to the job master: Ready, Request, Ack,
@@ -39,8 +39,16 @@ type (
 		MaxParallelism map[graph.ID]int
 	}
 	// Start lets the subtasks take records: all are ready, and what was pending
-	// is committed.
+	// is committed. After Pause it lets the sources go on.
 	Start struct {
+		Attempt graph.Attempt
+	}
+	// Pause has the sources take no more records until Start.
+	Pause struct {
+		Attempt graph.Attempt
+	}
+	// Drain ends the input of the sources where they are. Each answers Ended.
+	Drain struct {
 		Attempt graph.Attempt
 	}
 	// Trigger puts a barrier into the source subtasks.
@@ -152,6 +160,8 @@ func (m Trigger) command() graph.Attempt  { return m.Attempt }
 func (m Complete) command() graph.Attempt { return m.Attempt }
 func (m Abort) command() graph.Attempt    { return m.Attempt }
 func (m Assign) command() graph.Attempt   { return m.Attempt }
+func (m Pause) command() graph.Attempt    { return m.Attempt }
+func (m Drain) command() graph.Attempt    { return m.Attempt }
 func (m Finish) command() graph.Attempt   { return m.Attempt }
 func (m Stop) command() graph.Attempt     { return m.Attempt }
 

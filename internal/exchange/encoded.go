@@ -43,20 +43,29 @@ func (s *encoded) Send(e Element) (spare any) {
 	return e.Batch
 }
 
+// The flags of a barrier.
+const (
+	savepoint = 1 << iota
+	drained
+)
+
 // AppendFrame appends the encoding of e to dst: its kind, then the batch, or the
-// barrier: its number, whether it is a savepoint, time, and target.
+// barrier: its number, flags, time, and target.
 func AppendFrame(dst []byte, t record.Type, e Element) []byte {
 	dst = append(dst, byte(e.Kind))
 	switch e.Kind {
 	case Records:
 		return t.Append(dst, e.Batch)
 	case Barrier, Cancel:
-		var savepoint byte
+		var flags byte
 		if e.Barrier.Savepoint {
-			savepoint = 1
+			flags |= savepoint
+		}
+		if e.Barrier.Drained {
+			flags |= drained
 		}
 		dst = binary.AppendUvarint(dst, e.Barrier.Checkpoint)
-		dst = append(dst, savepoint)
+		dst = append(dst, flags)
 		dst = binary.AppendVarint(dst, e.Barrier.At)
 		dst = append(dst, e.Barrier.Target...)
 	}
@@ -77,10 +86,10 @@ func DecodeFrame(src []byte, t record.Type, into any) (e Element, err error) {
 		return e, t.Decode(src, into)
 	case Barrier, Cancel:
 		number, n := binary.Uvarint(src)
-		if n <= 0 || len(src) == n || src[n] > 1 {
+		if n <= 0 || len(src) == n || src[n] > savepoint|drained {
 			return e, errFrame
 		}
-		e.Barrier.Checkpoint, e.Barrier.Savepoint = number, src[n] == 1
+		e.Barrier.Checkpoint, e.Barrier.Savepoint, e.Barrier.Drained = number, src[n]&savepoint != 0, src[n]&drained != 0
 		src = src[n+1:]
 		if e.Barrier.At, n = binary.Varint(src); n <= 0 {
 			return e, errFrame

@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -61,14 +60,14 @@ func TestLinkBringsWhatWasSent(t *testing.T) {
 				want := ""
 				if e.Kind == Records {
 					b := *e.Batch.(*record.Batch[int])
-					e.Batch, want = &b, fmt.Sprint(b)
+					e.Batch, want = &b, shown(&b)
 				}
 				if spare := l.Send(e); (spare != nil) != (e.Kind == Records) {
 					t.Fatalf("%v: %v came back", e.Kind, spare)
 				}
 				synctest.Wait()
 				_, got, ok := l.in.Take()
-				if !ok || got.Kind != e.Kind || got.Barrier != e.Barrier || want != "" && fmt.Sprint(*got.Batch.(*record.Batch[int])) != want {
+				if !ok || got.Kind != e.Kind || got.Barrier != e.Barrier || want != "" && shown(got.Batch) != want {
 					t.Fatalf("another %v arrives", e.Kind)
 				}
 			}

@@ -43,6 +43,12 @@ func (m *Master) schedule() {
 
 func (m *Master) carryOut(a checkpoint.Action) {
 	switch a := a.(type) {
+	case checkpoint.Pause:
+		m.Send(control.Pause{Attempt: m.run.attempt})
+	case checkpoint.Drain:
+		m.Send(control.Drain{Attempt: m.run.attempt})
+	case checkpoint.Resume:
+		m.Send(control.Start{Attempt: m.run.attempt})
 	case checkpoint.Enumerate:
 		if a.Savepoint != 0 {
 			m.savepoints[a.Checkpoint] = m.requests[a.Savepoint].place
@@ -84,42 +90,65 @@ func (m *Master) place(n uint64) snapshot.Place {
 // request is somebody who waits for a checkpoint.
 type request struct {
 	place snapshot.Place // of a savepoint, else nil
+	stop  bool           // the job is to end with it
 	then  func(Answer)
 }
 
 // An Answer says where a checkpoint is that was asked for.
 type Answer struct {
 	Checkpoint uint64
-	Dir        string // the URI of its directory, empty in memory
+	Dir        string // the URI of its directory, empty in memory or where there is none
 	Err        error
 }
 
 // Request asks for a checkpoint, or for a savepoint in a place of its own. Unless the
 // job ends before, then hears once, on the loop, what has become of it.
 func (m *Master) Request(savepoint snapshot.Place, then func(Answer)) {
+	m.ask(request{place: savepoint, then: then}, func(id uint64) checkpoint.Event {
+		return checkpoint.Request{ID: id, Savepoint: savepoint != nil}
+	})
+}
+
+// Stop asks for a savepoint, and for the end of the job after it. Drain has the input
+// end before the savepoint. Then hears once, on the loop, that the job is about to
+// finish, or why it goes on; there may be a savepoint all the same.
+func (m *Master) Stop(savepoint snapshot.Place, drain bool, then func(Answer)) {
+	m.ask(request{place: savepoint, stop: true, then: then}, func(id uint64) checkpoint.Event {
+		return checkpoint.Stop{ID: id, Drain: drain}
+	})
+}
+
+func (m *Master) ask(r request, event func(id uint64) checkpoint.Event) {
 	m.post(func() {
 		if status, _ := m.life.Status(); status != Running {
-			then(Answer{Err: fmt.Errorf("the job is %v, not %v", status, Running)})
+			r.then(Answer{Err: fmt.Errorf("the job is %v, not %v", status, Running)})
 			return
 		}
 		m.asked++
-		m.requests[m.asked] = request{savepoint, then}
-		m.coordinate(checkpoint.Request{ID: m.asked, Savepoint: savepoint != nil})
+		m.requests[m.asked] = r
+		m.coordinate(event(m.asked))
 	})
 }
 
 func (m *Master) answer(a checkpoint.Answer) {
 	r := m.requests[a.ID]
 	delete(m.requests, a.ID)
-	if a.Reason != "" {
-		r.then(Answer{Err: errors.New(a.Reason)})
-		return
+	to := Answer{Checkpoint: a.Checkpoint}
+	if a.Checkpoint != 0 {
+		to.Dir = m.place(a.Checkpoint).Dir(a.Checkpoint)
 	}
-	dir := m.place(a.Checkpoint).Dir(a.Checkpoint)
-	if r.place != nil {
-		m.Log.Info("savepoint taken; it is its user's to delete", "attempt", m.run.attempt, "checkpoint", a.Checkpoint, "dir", dir)
+	switch {
+	case a.Reason != "" && to.Dir != "":
+		to.Err = fmt.Errorf("the savepoint is stored in %s, but the job hasn't ended with it: %s", to.Dir, a.Reason)
+	case a.Reason != "":
+		to.Err = errors.New(a.Reason)
+	case r.stop:
+		m.stopped = to.Dir
 	}
-	r.then(Answer{Checkpoint: a.Checkpoint, Dir: dir})
+	if r.place != nil && to.Dir != "" {
+		m.Log.Info("savepoint taken; it is its user's to delete", "attempt", m.run.attempt, "checkpoint", a.Checkpoint, "dir", to.Dir)
+	}
+	r.then(to)
 }
 
 // inTurn is work on the files of one checkpoint: of two, the second waits.

@@ -61,6 +61,8 @@ type Outcome struct {
 	// its own, and Dir the URI of its directory.
 	Latest uint64
 	Dir    string
+	// Savepoint is the URI of the one that the job was stopped with; empty: it wasn't.
+	Savepoint string
 	// Opened says that the committers were open once: only then can the job have
 	// had an effect.
 	Opened bool
@@ -103,6 +105,7 @@ type Master struct {
 	requests    map[uint64]request        // not answered yet
 	asked       uint64                    // how many there were
 	savepoints  map[uint64]snapshot.Place // of this process, begun or complete
+	stopped     string                    // the URI of the savepoint that the job has ended with
 	cleaned     bool
 	opened      bool     // an attempt's committers were
 	complete    []uint64 // the job's own checkpoints that it could go on from, oldest first
@@ -394,6 +397,8 @@ func (m *Master) take(r control.Report) {
 	case control.Stopped:
 		if status, _ := m.life.Status(); status != Finishing {
 			m.move(r.Subtask, graph.Canceled)
+		} else {
+			m.move(r.Subtask, graph.Finished)
 		}
 		m.step(Stopped{r.Attempt, r.Subtask})
 	}
@@ -430,6 +435,9 @@ func (m *Master) latest() uint64 {
 // end puts the job's end on record; then, by its policy, checkpoints go.
 func (m *Master) end(e End) {
 	o := Outcome{Status: e.Status, Err: e.Err, Latest: m.latest(), Opened: m.opened}
+	if e.Status == Finished {
+		o.Savepoint = m.stopped
+	}
 	if o.Latest > 0 {
 		o.Dir = m.Storage.Dir(o.Latest)
 	}

@@ -72,7 +72,7 @@ func (r Run) over() error {
 	case Cancelled:
 		return ErrCancelled
 	case Stopped:
-		return fmt.Errorf("%w: %s", ErrStopped, r.Detail)
+		return fmt.Errorf("%w; start a new one from it with -s %s", ErrStopped, r.Detail)
 	}
 	return fmt.Errorf("it has ended in a way that this program doesn't know: %q", r.End)
 }

@@ -252,6 +252,7 @@ func (s *Subtask) write(ctx context.Context, p *pending, at *atomic.Int64) (t sn
 		if err != nil {
 			return nil, "", fmt.Errorf("operator %q: write snapshot: %w", s.name(i), err)
 		}
+		written.Ended = written.Ended && !p.barrier.Drained
 		t[s.plan.Operators[i].ID] = written
 	}
 	return t, "", nil

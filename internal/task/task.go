@@ -91,6 +91,7 @@ type Subtask struct {
 	routers   []operator.Router
 	align     *align.Aligner
 	openEnds  int // lanes whose end hasn't come
+	intake    intake
 
 	batch   exchange.Element // records at hand
 	length  int              // of the batch
@@ -121,6 +122,16 @@ const (
 	closed
 )
 
+// intake is whether a subtask takes what comes. Only that of a source changes.
+type intake int
+
+const (
+	taking   intake = iota
+	paused          // until Start
+	draining        // its input ends with the next turn
+	drained
+)
+
 // New makes a subtask and starts its loop, which opens the operators and reports
 // Ready.
 func New(plan Plan) *Subtask {
@@ -131,8 +142,14 @@ func New(plan Plan) *Subtask {
 	return s
 }
 
-// Start lets the subtask take records.
+// Start lets the subtask take records, or go on with that after Pause.
 func (s *Subtask) Start() { s.post(s.start) }
+
+// Pause has a source subtask take no more records, whatever its fetcher has read.
+func (s *Subtask) Pause() { s.post(func() { s.admits(taking, paused) }) }
+
+// Drain ends the input of a source subtask where it is.
+func (s *Subtask) Drain() { s.post(func() { s.admits(taking, draining) }) }
 
 // Trigger puts a barrier into a source subtask that must have seen the answers
 // to its first requests up to number assigned.
@@ -296,6 +313,7 @@ func (s *Subtask) open() {
 }
 
 func (s *Subtask) start() {
+	s.admits(paused, taking)
 	if s.life != waiting {
 		return
 	}
@@ -313,6 +331,13 @@ func (s *Subtask) start() {
 	s.repeat()
 }
 
+// admits changes what a source that is at work does with what comes.
+func (s *Subtask) admits(from, to intake) {
+	if s.life == running && s.intake == from {
+		s.intake = to
+	}
+}
+
 // fetchAhead is how many fetched batches may wait for their subtask.
 const fetchAhead = 4
 
@@ -325,6 +350,15 @@ func (s *Subtask) work() executor.Progress {
 	captured := s.capture()
 	if s.full() {
 		return captured
+	}
+	switch s.intake {
+	case paused, drained:
+		s.flush()
+		return captured
+	case draining: // what its fetcher has read ahead isn't taken
+		s.intake = drained
+		s.end()
+		return executor.Worked
 	}
 	if s.batch.Batch == nil {
 		lane, e, ok := s.plan.Inbox.Take()

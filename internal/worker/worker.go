@@ -176,6 +176,14 @@ func (s subtask) tell(c control.Command) {
 	switch c := c.(type) {
 	case control.Start:
 		s.Start()
+	case control.Pause:
+		if s.source {
+			s.Pause()
+		}
+	case control.Drain:
+		if s.source {
+			s.Drain()
+		}
 	case control.Trigger:
 		if s.source {
 			b := c.Barrier
