@@ -67,9 +67,11 @@ func (m *Master) carryOut(a checkpoint.Action) {
 		m.Send(control.Abort{Attempt: m.run.attempt, Checkpoint: a.Checkpoint})
 	case checkpoint.Discard:
 		m.complete = slices.DeleteFunc(m.complete, func(n uint64) bool { return n == a.Checkpoint })
-		m.inTurn(a.Checkpoint, "discard", func() error { return m.place(a.Checkpoint).Discard(a.Checkpoint) }, m.leftover(a.Checkpoint))
+		place := m.place(a.Checkpoint)
+		m.inTurn(a.Checkpoint, "discard", func() error { return place.Discard(a.Checkpoint) }, m.leftover(a.Checkpoint))
 	case checkpoint.Release:
-		m.inTurn(a.Checkpoint, "release", func() error { return m.place(a.Checkpoint).Release(a.Checkpoint, a.State) }, m.leftover(a.Checkpoint))
+		place := m.place(a.Checkpoint)
+		m.inTurn(a.Checkpoint, "release", func() error { return place.Release(a.Checkpoint, a.State) }, m.leftover(a.Checkpoint))
 	case checkpoint.Answer:
 		m.answer(a)
 	case checkpoint.FailAttempt:
@@ -79,7 +81,7 @@ func (m *Master) carryOut(a checkpoint.Action) {
 	}
 }
 
-// place is where the files of a checkpoint go.
+// place is where the files of a checkpoint go. Only the loop may ask.
 func (m *Master) place(n uint64) snapshot.Place {
 	if p := m.savepoints[n]; p != nil {
 		return p
@@ -184,7 +186,8 @@ func (m *Master) failed(n uint64, err error) {
 
 // enumerated makes room for a checkpoint, and then takes the enumerators' parts.
 func (m *Master) enumerated(r *run, n uint64) {
-	m.inTurn(n, "begin", func() error { return m.place(n).Begin(n) }, func(err error) {
+	place := m.place(n)
+	m.inTurn(n, "begin", func() error { return place.Begin(n) }, func(err error) {
 		switch {
 		case r.ctx.Err() != nil:
 			return
@@ -220,11 +223,12 @@ func (m *Master) store(r *run, a checkpoint.Store) {
 	if !cp.Savepoint {
 		r.due[cp.Number] = due(cp)
 	}
+	place := m.place(cp.Number)
 	m.inTurn(cp.Number, "store", func() error {
 		if err := m.Executor.Reach("store"); err != nil {
 			return err
 		}
-		if err := m.place(cp.Number).Store(cp); err != nil {
+		if err := place.Store(cp); err != nil {
 			return err
 		}
 		if err := m.Executor.Reach("stored"); err != nil {
