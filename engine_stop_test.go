@@ -45,7 +45,7 @@ func halted(t *testing.T, r *Running, s Stop) (path string, err error) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	dir, points, b := t.TempDir(), t.TempDir(), newBoard()
-	in, out := count(b, "in", far).let(5000), newLedger[string](b, "out")
+	in, out := count(b, "in", far).let(1000), newLedger[string](b, "out")
 	here := func(job *Job) {
 		job.Name, job.Checkpoints.Dir = "holding", dir
 		job.Checkpoints.Interval = time.Hour
@@ -69,12 +69,12 @@ func TestStop(t *testing.T) {
 	wants(t, err, "stopped with a savepoint", path, "-s")
 
 	r, _ = launch(t, t.Context(), holding(in, out, func(job *Job) { here(job); job.From = path }))
-	b.await(t, 1, "in reads 4999")
+	b.await(t, 1, "in reads 999")
 	if n, _, err := r.Checkpoint(t.Context(), false); n != savepoint.Number+1 || err != nil { // S25
 		t.Errorf("the first checkpoint is %d, after savepoint %d: %v", n, savepoint.Number, err)
 	}
-	b.await(t, 1, "out: 4999 is number 5000")
-	same(t, "out", b.all("out: "), countedUpTo(5000))
+	b.await(t, 1, "out: 999 is number 1000")
+	same(t, "out", b.all("out: "), countedUpTo(1000))
 }
 
 // TestDrain stops a job with the end of its input: operators give out what they hold

@@ -116,7 +116,7 @@ type life struct {
 	splits  int
 	account account
 	gone    map[string]bool // the jobs that have left nothing
-	aims    int // counts the points that were aimed at, from a place of the seed's
+	aims    int             // counts the points that were aimed at, from a place of the seed's
 }
 
 type rec struct {
