@@ -68,7 +68,7 @@ func TestMistakesEndTheProgramBeforeItReads(t *testing.T) {
 		{"bad YAML", []string{"-config", bad}, []string{bad + ":1", "YAML"}},
 		{"no such file", []string{"-config", good + "x"}, []string{good + "x", "no such file"}},
 		{"no scheme", []string{"-D", "execution.checkpointing.interval=1s", "-D", "execution.checkpointing.dir=gopher://x/y"}, []string{"gopher", "file"}},
-		{"latest of nothing", []string{"-s", "latest"}, []string{"-s latest", "execution.checkpointing.dir"}},
+		{"latest of nothing", []string{"-s", "latest"}, []string{`"latest" (-s)`, "execution.checkpointing.dir"}},
 		{"an argument that is no flag", []string{"src"}, []string{`"src"`}},
 		{"the job's own flag", []string{"-rate", "-1"}, []string{"-rate -1"}},
 		{"no such input", []string{"-input", "/nonexistent"}, []string{"-input", "/nonexistent"}},

@@ -21,8 +21,7 @@ import (
 func passing(in *numbers, out *ledger[string], settings func(*Job)) func(*Job) error {
 	return func(job *Job) error {
 		job.Name = "passing"
-		job.Checkpoints.Interval = 10 * time.Millisecond
-		job.Restart = Restart{Strategy: "fixed-delay", Attempts: 3, Delay: time.Millisecond}
+		quick(job)
 		if settings != nil {
 			settings(job)
 		}
@@ -31,8 +30,14 @@ func passing(in *numbers, out *ledger[string], settings func(*Job)) func(*Job) e
 	}
 }
 
+// quick has checkpoints, and restarts, come soon.
+func quick(job *Job) {
+	job.Checkpoints.Interval = 10 * time.Millisecond
+	job.Restart = Restart{Strategy: "fixed-delay", Attempts: 3, Delay: time.Millisecond}
+}
+
 // counted puts behind each number the how-manieth it is.
-func counted(in Stream[int], uid string) Stream[string] {
+func counted(in Stream[int], uid string, opts ...Option) Stream[string] {
 	return Process(KeyBy(in, func(int) string { return "all" }), uid, func(op *Op[string, string]) Handler[int] {
 		n := state.NewValue[int](op, "n")
 		return Handler[int]{Record: func(v int) error {
@@ -40,7 +45,7 @@ func counted(in Stream[int], uid string) Stream[string] {
 			op.Emit(fmt.Sprintf("%d is number %d", v, n.Get()))
 			return nil
 		}}
-	})
+	}, opts...)
 }
 
 // countedUpTo is what passing emits of the numbers below n.
@@ -113,34 +118,59 @@ func TestSuspendedBeforeItBegan(t *testing.T) {
 	}
 }
 
-// TestCancelFollowsTheRetentionPolicy cancels jobs; their checkpoints stay or go.
-func TestCancelFollowsTheRetentionPolicy(t *testing.T) {
+// TestEndsFollowTheRetentionPolicy brings jobs to each of their ends: what they leave
+// when they finish goes, what they leave when they are cancelled goes or stays as the
+// policy says, and what fails or is suspended stays.
+func TestEndsFollowTheRetentionPolicy(t *testing.T) {
 	t.Parallel()
-	for retention, stay := range map[Retention]bool{"": false, DeleteOnCancel: false, RetainOnCancel: true} {
-		dir, b := t.TempDir(), newBoard()
-		in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
-		r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) {
-			job.Checkpoints.Dir, job.Checkpoints.Retention = dir, retention
-		}))
-		b.await(t, 1, "out: 9 is number 10")
-		if err := soon(t, "the end", func() error { return r.Cancel(context.Background()) }); err != nil {
-			t.Error(err)
+	for _, retention := range []Retention{"", NotExternalized, DeleteOnCancel, RetainOnCancel} {
+		for end, stay := range map[string]bool{"finished": false, "cancelled": retention == RetainOnCancel, "failed": true, "suspended": true} {
+			t.Run(fmt.Sprintf("%s/%q", end, retention), func(t *testing.T) {
+				t.Parallel()
+				dir, b := t.TempDir(), newBoard()
+				in, out := count(b, "in", soFar+10).let(10), newLedger[string](b, "out")
+				if end == "failed" {
+					in.fault = &fault{point: "read"}
+				}
+				build := passing(in, out, func(job *Job) {
+					job.Checkpoints.Dir, job.Checkpoints.Retention, job.From, job.Restart.Strategy = dir, retention, Latest, "none"
+				})
+				ctx, suspend := context.WithCancel(t.Context())
+				defer suspend()
+				r, _ := launch(t, ctx, build)
+				b.await(t, 1, "out: 9 is number 10")
+				switch end {
+				case "cancelled":
+					if err := soon(t, "the end", func() error { return r.Cancel(context.Background()) }); err != nil {
+						t.Error(err)
+					}
+				case "suspended":
+					suspend()
+				default:
+					in.let(soFar + 10)
+				}
+				ended := wait(t, r)
+				if want := map[string]error{"cancelled": ErrCancelled, "suspended": ErrSuspended, "failed": errStruck}[end]; !errors.Is(ended, want) {
+					t.Error(ended)
+				}
+				if left := chk(t, dir, r.ID()); len(left) > 0 != stay {
+					t.Errorf("%q are left", left)
+				}
+				_, err := os.Stat(filepath.Join(dir, r.ID()))
+				if os.IsNotExist(err) == stay {
+					t.Errorf("the job's directory: %v", err)
+				}
+				again, err := Start(t.Context(), build)
+				if err == nil {
+					again.Cancel(context.Background())
+				}
+				if over := end == "finished" || end == "cancelled"; over {
+					wants(t, err, "passing", strings.TrimSuffix(end, "led"))
+				} else if err != nil {
+					t.Errorf("it doesn't go on: %v", err)
+				}
+			})
 		}
-		if err := wait(t, r); !errors.Is(err, ErrCancelled) {
-			t.Error(err)
-		}
-		if left := chk(t, dir, r.ID()); len(left) > 0 != stay {
-			t.Errorf("%q: %q are left", retention, left)
-		}
-		_, err := os.Stat(filepath.Join(dir, r.ID()))
-		if os.IsNotExist(err) == stay {
-			t.Errorf("%q: the job's directory: %v", retention, err)
-		}
-		resumed, err := Start(t.Context(), passing(in, out, func(job *Job) { job.Checkpoints.Dir, job.From = dir, Latest }))
-		if err == nil {
-			resumed.Cancel(context.Background())
-		}
-		wants(t, err, "passing", "cancel")
 	}
 }
 

@@ -59,7 +59,7 @@ func TestEngineOverEveryKindOfChannel(t *testing.T) {
 				"no checkpoints":     TestWithoutCheckpointsABoundedJobCommitsAtItsEnd,
 				"in memory":          TestCheckpointsInMemory,
 				"suspended":          TestEndOfTheContextSuspends,
-				"cancelled":          TestCancelFollowsTheRetentionPolicy,
+				"cancelled":          TestEndsFollowTheRetentionPolicy,
 				"given up":           TestCancelGivesUpWithItsContext,
 				"faults":             TestFaultInAnyFunctionRestartsTheJob,
 				"damaged checkpoint": TestDamagedCheckpointGivesWayToTheOneBefore,

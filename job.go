@@ -25,8 +25,8 @@ type Job struct {
 	Checkpoints Checkpoints
 	// Restart says what happens when the job fails.
 	Restart Restart
-	// State is where keyed state lives while the job runs; heap.Backend, in
-	// memory, by default.
+	// State is where keyed state lives while the job runs. By default it is what
+	// state.backend.type names in the configuration: heap.Backend, in memory.
 	State state.Backend
 	// Parallelism is the number of subtasks of operators that don't say their own.
 	Parallelism int
@@ -36,6 +36,10 @@ type Job struct {
 	// AllowNonRestored lets a job start from a checkpoint that holds state for which
 	// it has no operator; that state is dropped. It is the flag -n of programs.
 	AllowNonRestored bool
+	// Claim says whose the checkpoint is from which the job starts.
+	Claim ClaimMode
+	// BufferTimeout is how long a record may wait in a batch that isn't full.
+	BufferTimeout time.Duration
 	// Config holds further settings by their configuration keys.
 	Config map[string]string
 
@@ -48,17 +52,51 @@ type Job struct {
 // Latest, as Job.From or -s, resumes the newest run of the job's name.
 const Latest = "latest"
 
-// Checkpoints are the settings of a job's checkpoints. A field that is left zero
-// keeps what the configuration says.
+// Checkpoints are the settings of a job's checkpoints and savepoints. A field that is
+// left zero keeps what the configuration says. Directories are URIs, sizes in bytes.
 type Checkpoints struct {
-	Interval          time.Duration // from start to start; no checkpoints without it
-	Mode              Mode
-	MinPause          time.Duration // from the end of one to the start of the next
-	Timeout           time.Duration
-	Retained          int // how many are kept
-	TolerableFailures int // how many may fail in a row before the job restarts
-	Retention         Retention
-	Dir               string // a URI; without it checkpoints are kept in memory
+	// Interval is the time from the start of one checkpoint to the start of the next.
+	// There are none without it, and none with -1, whatever the configuration says.
+	Interval time.Duration
+	// BacklogInterval takes its place while a source says that it is catching up. It is
+	// not shorter; -1: there are none meanwhile.
+	BacklogInterval time.Duration
+	Mode            Mode
+	Timeout         time.Duration
+	MinPause        time.Duration // from the end of one to the start of the next
+	Concurrent      int           // how many may be under way at once
+	// TolerableFailures is how many may fail in a row before the job restarts.
+	TolerableFailures int
+	// NotAfterTasksFinish ends checkpoints as soon as a part of the job has ended; there
+	// is no final one either.
+	NotAfterTasksFinish bool
+
+	Storage   Storage
+	Dir       string // without it checkpoints are kept in memory
+	NoSubdir  bool   // they lie in Dir itself, which is no other job's then
+	Retained  int    // how many are kept
+	Retention Retention
+	// InlineBytes is the size below which state lies in a checkpoint's metadata.
+	InlineBytes int
+	BufferBytes int  // of the buffer before a file
+	Compress    bool // full snapshots of keyed state
+	// Incremental has a checkpoint write only what has changed since the one before. It
+	// isn't built yet, and the log says so.
+	Incremental bool
+
+	SavepointDir     string // where savepoints go that are asked for without a directory
+	SavepointTimeout time.Duration
+
+	// NoFallback lets a job fail whose newest checkpoint is damaged, rather than go on
+	// from the one before.
+	NoFallback bool
+	// PreferSavepoint has a restart go on from the job's own savepoint, if that is newer
+	// than its newest checkpoint.
+	PreferSavepoint bool
+	// LocalRecovery keeps copies of state in LocalDirs, on the machine that it is used
+	// on. It isn't built yet, and the log says so.
+	LocalRecovery bool
+	LocalDirs     []string
 }
 
 // Mode says how often a record counts after a restart.
@@ -76,10 +114,30 @@ const (
 // finishes they go, when it fails or is suspended they stay.
 type Retention string
 
-// Retentions.
+// Retentions. NotExternalized, the default, keeps as little as DeleteOnCancel.
 const (
-	DeleteOnCancel Retention = "DELETE_ON_CANCELLATION"
-	RetainOnCancel Retention = "RETAIN_ON_CANCELLATION"
+	NotExternalized Retention = "NO_EXTERNALIZED_CHECKPOINTS"
+	DeleteOnCancel  Retention = "DELETE_ON_CANCELLATION"
+	RetainOnCancel  Retention = "RETAIN_ON_CANCELLATION"
+)
+
+// Storage says where checkpoints are kept. Without it Checkpoints.Dir decides.
+type Storage string
+
+// Storages. What is in memory is lost with the process.
+const (
+	InMemory Storage = "jobmanager"
+	InFiles  Storage = "filesystem"
+)
+
+// ClaimMode says whose the checkpoint or savepoint is that a job starts from.
+type ClaimMode string
+
+// Claim modes. With NoClaim, the default, it stays its user's; with Claim it becomes
+// the job's, which deletes it when it needs it no longer.
+const (
+	NoClaim ClaimMode = "NO_CLAIM"
+	Claim   ClaimMode = "CLAIM"
 )
 
 // Restart says when a job that has failed is started again, in the process that

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirstream/weir/connector"
@@ -33,8 +34,9 @@ type plan struct {
 func prepare(build func(*Job) error, file, commandLine config.Layer) (*plan, error) {
 	p := &plan{Job: &Job{}}
 	failed := build(p.Job)
-	cfg, mistaken := config.Merge(file, p.layer(), commandLine)
-	mistakes := append(p.errs, failed, mistaken)
+	code := p.layer()
+	cfg, mistaken := config.Merge(file, code, commandLine)
+	mistakes := append(p.errs, failed, mistaken, p.checkState(code, commandLine))
 	if mistaken != nil {
 		cfg, _ = config.Merge() // so that mistakes in the graph are found, too
 	}
@@ -50,15 +52,11 @@ func prepare(build func(*Job) error, file, commandLine config.Layer) (*plan, err
 		AutoUIDs:       config.Get(cfg, config.AutoGenerateUIDs),
 	})
 	p.graph, p.notes = g, append(p.notes, warnings...)
-	if n := config.Get(cfg, config.ConcurrentCheckpoints); n > 1 && config.Get(cfg, config.CheckpointMinPause) > 0 {
-		p.notes = append(p.notes, fmt.Sprintf("%s has no effect: %s leaves room for one checkpoint at a time",
-			config.Describe(cfg, config.ConcurrentCheckpoints), config.Describe(cfg, config.CheckpointMinPause)))
-	}
 	if failed == nil || len(p.Job.graph.Nodes) > 0 { // else it gave up before there was a graph
 		mistakes = append(mistakes, err)
 	}
 	if mistaken == nil {
-		mistakes = append(mistakes, p.checkSources(), p.checkSinks(), p.checkRestore())
+		mistakes = append(mistakes, p.checkSources(), p.checkSinks())
 	}
 	if err := errors.Join(mistakes...); err != nil {
 		return nil, err
@@ -82,13 +80,22 @@ func (j *Job) layer() (l config.Layer) {
 		}
 	}
 	duration := func(key string, d time.Duration) {
-		if d != 0 {
+		switch d {
+		case 0:
+		case none:
+			set(key, "-1")
+		default:
 			set(key, d.String())
 		}
 	}
 	number := func(key string, n int) {
 		if n != 0 {
 			set(key, strconv.Itoa(n))
+		}
+	}
+	flag := func(key string, given bool, value string) {
+		if given {
+			set(key, value)
 		}
 	}
 	c, r := j.Checkpoints, j.Restart
@@ -101,18 +108,48 @@ func (j *Job) layer() (l config.Layer) {
 	number(config.TolerableFailedCheckpoints.Key(), c.TolerableFailures)
 	text(config.CheckpointMode.Key(), string(c.Mode))
 	text(config.CheckpointRetention.Key(), string(c.Retention))
+	duration(config.BacklogInterval.Key(), c.BacklogInterval)
+	number(config.ConcurrentCheckpoints.Key(), c.Concurrent)
+	flag(config.CheckpointsAfterEnd.Key(), c.NotAfterTasksFinish, "false")
+	text(config.CheckpointStorage.Key(), string(c.Storage))
 	text(config.CheckpointDir.Key(), c.Dir)
+	flag(config.CreateSubdir.Key(), c.NoSubdir, "false")
+	number(config.InlineThreshold.Key(), c.InlineBytes)
+	number(config.WriteBufferSize.Key(), c.BufferBytes)
+	flag(config.SnapshotCompression.Key(), c.Compress, "true")
+	flag(config.Incremental.Key(), c.Incremental, "true")
+	text(config.SavepointDir.Key(), c.SavepointDir)
+	duration(config.SavepointTimeout.Key(), c.SavepointTimeout)
+	flag(config.RecoveryFallback.Key(), c.NoFallback, "false")
+	flag(config.PreferCheckpoint.Key(), c.PreferSavepoint, "false")
+	flag(config.LocalRecovery.Key(), c.LocalRecovery, "true")
+	text(config.LocalRecoveryDirs.Key(), strings.Join(c.LocalDirs, ";"))
+	duration(config.BufferTimeout.Key(), j.BufferTimeout)
 	text(config.RestartStrategy.Key(), r.Strategy)
 	number(config.FixedDelayAttempts.Key(), r.Attempts)
 	duration(config.FixedDelay.Key(), r.Delay)
 	text(config.RecoveryPath.Key(), j.From)
-	if j.AllowNonRestored {
-		set(config.IgnoreUnclaimedState.Key(), "true")
-	}
+	flag(config.IgnoreUnclaimedState.Key(), j.AllowNonRestored, "true")
+	text(config.ClaimMode.Key(), string(j.Claim))
 	for _, key := range slices.Sorted(maps.Keys(j.Config)) {
 		set(key, j.Config[key])
 	}
 	return l
+}
+
+// none is the duration that switches off what the configuration has switched on.
+const none time.Duration = -1
+
+// checkState refuses a kind of state backend in a layer above the file, where the job
+// has a backend of its own.
+func (p *plan) checkState(layers ...config.Layer) error {
+	var mistakes []error
+	for _, l := range layers {
+		if said, ok := config.Given(l, config.StateBackend); ok && p.State != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s contradicts Job.State, which is a %T (job code)", said, p.State))
+		}
+	}
+	return errors.Join(mistakes...)
 }
 
 // checkSources refuses a source that can't keep what checkpoints promise.
@@ -176,9 +213,11 @@ func (p *plan) checkEnds() error {
 // checkpoint that isn't one.
 func (p *plan) checkPlaces(files filesystem.Set) error {
 	var mistakes []error
-	if dir := config.Get(p.config, config.CheckpointDir); dir != "" {
-		_, _, err := files.Resolve(dir)
-		mistakes = append(mistakes, describe(p, config.CheckpointDir, err))
+	for _, o := range []config.Option[string]{config.CheckpointDir, config.SavepointDir} {
+		if dir := config.Get(p.config, o); dir != "" {
+			_, _, err := files.Resolve(dir)
+			mistakes = append(mistakes, describe(p, o, err))
+		}
 	}
 	if from := config.Get(p.config, config.RecoveryPath); from != "" && from != Latest {
 		in, path, err := files.Resolve(from)
@@ -196,12 +235,4 @@ func describe(p *plan, o config.Option[string], err error) error {
 		err = fmt.Errorf("%s: %w", config.Describe(p.config, o), err)
 	}
 	return err
-}
-
-// checkRestore refuses to look for the latest run where there can be none.
-func (p *plan) checkRestore() error {
-	if config.Get(p.config, config.RecoveryPath) == Latest && config.Get(p.config, config.CheckpointDir) == "" {
-		return fmt.Errorf("-s %s resumes the newest run under the checkpoint directory, and there is none: set %s", Latest, config.CheckpointDir.Key())
-	}
-	return nil
 }

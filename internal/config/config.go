@@ -102,6 +102,7 @@ func Merge(layers ...Layer) (*Config, error) {
 		return nil, errors.Join(m.problems...)
 	}
 	m.noteWithoutEffect()
+	m.noteCombinations()
 	return m.config, nil
 }
 
@@ -120,6 +121,17 @@ func Get[T any](c *Config, option Option[T]) T {
 // Describe says a setting's key, value and origin, for messages about it.
 func Describe[T any](c *Config, option Option[T]) string {
 	return c.effective(option.declaration).String()
+}
+
+// Given returns a setting as messages about it say it, if the layer gives it, under
+// whichever of its names.
+func Given[T any](l Layer, option Option[T]) (said string, ok bool) {
+	for _, s := range l.settings {
+		if find(s.key) == option.declaration {
+			return s.String(), true
+		}
+	}
+	return "", false
 }
 
 // An Effective is a setting that acts, whoever has given it.

@@ -18,9 +18,19 @@ var (
 	RetainedCheckpoints        = option[int]("execution.checkpointing.num-retained")
 	InlineThreshold            = option[int64]("execution.checkpointing.data-inline-threshold")
 	RecoveryFallback           = option[bool]("execution.checkpointing.recovery.fallback")
+	BacklogInterval            = option[time.Duration]("execution.checkpointing.interval-during-backlog") // 0: none then
+	PreferCheckpoint           = option[bool]("execution.checkpointing.prefer-checkpoint-for-recovery")
+	CheckpointStorage          = option[string]("execution.checkpointing.storage") // empty: as CheckpointDir says
+	CreateSubdir               = option[bool]("execution.checkpointing.create-subdir")
+	WriteBufferSize            = option[int64]("execution.checkpointing.write-buffer-size")
+	SnapshotCompression        = option[bool]("execution.checkpointing.snapshot-compression")
+	Incremental                = option[bool]("execution.checkpointing.incremental")
 
 	RecoveryPath         = option[string]("execution.state-recovery.path") // empty: from the beginning
 	IgnoreUnclaimedState = option[bool]("execution.state-recovery.ignore-unclaimed-state")
+	ClaimMode            = option[string]("execution.state-recovery.claim-mode")
+	LocalRecovery        = option[bool]("execution.state-recovery.from-local")
+	LocalRecoveryDirs    = option[[]string]("execution.checkpointing.local-backup.dirs")
 
 	JobName           = option[string]("pipeline.name")
 	Parallelism       = option[int]("parallelism.default")
@@ -44,9 +54,10 @@ var (
 	ExponentialDelayJitter     = option[float64]("restart-strategy.exponential-delay.jitter-factor")
 	ExponentialDelayAttempts   = option[int]("restart-strategy.exponential-delay.attempts-before-reset-backoff")
 
-	checkpointStorage         = option[string]("execution.checkpointing.storage")
 	failOnCheckpointingErrors = option[bool]("execution.checkpointing.fail-on-checkpointing-errors")
-	intervalDuringBacklog     = option[time.Duration]("execution.checkpointing.interval-during-backlog")
+	unaligned                 = option[bool]("execution.checkpointing.unaligned.enabled")
+	duringRecovery            = option[bool]("execution.checkpointing.during-recovery.enabled")
+	recoverOutput             = option[bool]("execution.checkpointing.unaligned.recover-output-on-downstream.enabled")
 )
 
 // section is a group of settings that docs/configuration.md shows under one heading.
@@ -77,7 +88,7 @@ var (
 		},
 	}
 	stateBackends = choice{
-		values: []string{"hashmap", "rocksdb", "forst"},
+		values: []string{"hashmap", "rocksdb", "forst", "lsm"},
 		also:   map[string]string{"jobmanager": "hashmap", "filesystem": "hashmap"},
 	}
 )
@@ -85,7 +96,7 @@ var (
 var sections = []section{
 	{"Checkpoints", []declaration{
 		{key: "execution.checkpointing.interval", kind: duration{min: 10 * time.Millisecond, off: true}, meaning: "The time from one checkpoint to the next. Without it there are no checkpoints."},
-		{key: "execution.checkpointing.interval-during-backlog", kind: anyDuration, use: later, meaning: "The interval while a source works off a backlog; 0 makes no checkpoints then."},
+		{key: "execution.checkpointing.interval-during-backlog", kind: duration{off: true}, use: later, meaning: "The interval while a source works off a backlog; 0 makes no checkpoints then."},
 		{key: "execution.checkpointing.mode", kind: oneOf("EXACTLY_ONCE", "AT_LEAST_ONCE"), otherwise: "EXACTLY_ONCE", meaning: "What records count in a checkpoint: each exactly once, or at least once and without waiting for barriers."},
 		{key: "execution.checkpointing.timeout", kind: tick, otherwise: "10 min", meaning: "How long a checkpoint may take before it is given up."},
 		{key: "execution.checkpointing.min-pause", kind: duration{max: 365 * 24 * time.Hour}, otherwise: "0 ms", meaning: "The least time from the end of one checkpoint to the start of the next periodic one."},
@@ -172,8 +183,8 @@ var sections = []section{
 		{key: "jobmanager.execution.failover-strategy", kind: oneOf("region", "full"), otherwise: "region", use: later, meaning: "Whether a failure restarts only the tasks that are connected with the failed one. For now the whole job restarts."},
 	}},
 	{"State backends", []declaration{
-		{key: "state.backend.type", kind: stateBackends, otherwise: "hashmap", use: refused, old: []string{"state.backend"}, meaning: "Where state is kept while the job runs. The older values jobmanager and filesystem mean hashmap."},
-		{key: "state.backend.async", kind: boolean{}, otherwise: "true", use: nothing, meaning: "Snapshots are always written beside the stream."},
+		{key: "state.backend.type", kind: stateBackends, otherwise: "hashmap", use: refused, old: []string{"state.backend"}, meaning: "Where state is kept while the job runs, unless the job's code has a backend of its own. The older values jobmanager and filesystem mean hashmap, with that storage of checkpoints."},
+		{key: "state.backend.async", kind: boolean{}, otherwise: "true", use: later, meaning: "Whether snapshots are written beside the stream."},
 		{key: "state.backend.rocksdb.localdir", kind: text{}, use: later, old: []string{"state.backend.rocksdb.checkpointdir"}, meaning: "The directory of the state on the worker's disk."},
 		{key: "state.backend.rocksdb.timer-service.factory", kind: oneOf("ROCKSDB", "HEAP"), otherwise: "ROCKSDB", use: later, meaning: "Where timers are kept."},
 		{key: "state.backend.rocksdb.checkpoint.transfer.thread.num", kind: count, otherwise: "4", use: later, meaning: "How many files are moved at once to and from checkpoints."},
