@@ -55,7 +55,7 @@ func To[T, C any](in Stream[T], uid string, sink connector.Sink[T, C], opts ...O
 	if commits, ok := sink.(connector.Committing[C]); ok {
 		what.sink = commit.New(commits, committables)
 	}
-	j.add("to", graph.Node{UID: uid, Kind: graph.Sink}, what, in.from, opts)
+	j.add("to", graph.Node{UID: uid, Kind: graph.Sink, Commits: what.sink != nil}, what, in.from, opts)
 }
 
 // FromSlice reads the values of a slice, in their order; the stream then ends.

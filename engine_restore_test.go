@@ -39,6 +39,26 @@ func newest(t *testing.T, dir, id string) (path string, number int) {
 	return filepath.Join(dir, id, fmt.Sprintf("chk-%d", number)), number
 }
 
+// kinds are what a job can be started from.
+var kinds = []string{"checkpoint", "savepoint"}
+
+// left runs a job, whose checkpoints are in dir, until something has been said, and
+// ends it. It returns the directory of its newest checkpoint, or of a savepoint.
+func left(t *testing.T, b *board, kind, dir, said string, build func(*Job) error) (path string) {
+	t.Helper()
+	if kind == "checkpoint" {
+		path, _ = newest(t, dir, stopped(t, b, said, build))
+		return path
+	}
+	r, _ := launch(t, t.Context(), build)
+	b.await(t, 1, said)
+	path = must(savepoint(t, r, t.TempDir()))(t)
+	if err := soon(t, "the end", func() error { return r.Cancel(context.Background()) }); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // A listing of files that fails after a checkpoint goes on from there: what it has
 // found isn't looked for again, and each file is read once.
 func TestAListingIsRestoredInTheMiddle(t *testing.T) {
@@ -194,34 +214,57 @@ func TestRescaling(t *testing.T) {
 	}
 }
 
-// S58: the number of key groups is the checkpoint's. Another one that was asked
-// for is refused, and so are more subtasks than key groups.
-func TestMaxParallelismComesFromTheCheckpoint(t *testing.T) {
+// S58: state was saved with 128 key groups by an operator that the new job chains with
+// another. Another number that is set for it is refused with both; one that is set for
+// the other operator isn't its own; without any, 128 is adopted, also where another
+// would be derived; 200 subtasks are too many.
+func TestMaxParallelismIsThatOfTheState(t *testing.T) {
 	t.Parallel()
-	dir, b := t.TempDir(), newBoard()
-	in, out := count(b, "in", far), newLedger[string](b, "out")
-	job := func(parallelism int, config map[string]string) func(*Job) error {
-		return tenths(b, in, out, parallelism, func(job *Job) { job.Checkpoints.Dir, job.Config = dir, config })
-	}
-	in.let(20)
-	stopped(t, b, "out: "+tenthsUpTo(20)[19], job(1, map[string]string{"pipeline.max-parallelism": "8"}))
-	for _, test := range []struct {
-		parallelism int
-		config      map[string]string
-		want        []string
-	}{
-		{9, nil, []string{`"tenths"`, "9", "exceeds 8"}},
-		{2, map[string]string{"pipeline.max-parallelism": "16"}, []string{`"tenths"`, "16", "8"}},
-	} {
-		r, _ := launch(t, t.Context(), job(test.parallelism, test.config))
-		wants(t, wait(t, r), test.want...)
-	}
-	in.let(40)
-	stopped(t, b, "out: "+tenthsUpTo(40)[39], job(8, nil)) // from 128, which would be derived, it comes down to 8
-	for _, line := range tenthsUpTo(40) {
-		if b.times("out: "+line) > 1 {
-			t.Errorf("twice: %s", line)
+	for _, kind := range kinds {
+		dir, b := t.TempDir(), newBoard()
+		in, out := count(b, "in", far), newLedger[string](b, "out")
+		job := func(from string, parallelism int, counting, passing []Option, config map[string]string) func(*Job) error {
+			return func(job *Job) error {
+				quick(job)
+				job.From, job.Parallelism, job.Config, job.Checkpoints.Dir = from, parallelism, config, dir
+				counts := Count(KeyBy(From(job, "in", in, Parallelism(1)), func(n int) int { return n % 10 }), "count", counting...)
+				To(Map(counts, "text", func(p Pair[int, int64]) string { return fmt.Sprint(10*(p.Value-1) + int64(p.Key)) }, passing...), "out", out)
+				return nil
+			}
 		}
+		in.let(20)
+		from := left(t, b, kind, dir, "out: 19", job("", 1, nil, []Option{NoChain()}, nil))
+		if n := metadata(t, from).Operators[1]; n.UID != "count" || n.MaxParallelism != 128 {
+			t.Fatalf("saved with max parallelism %d", n.MaxParallelism)
+		}
+		set := []Option{MaxParallelism(256)}
+		for name, test := range map[string]struct {
+			build func(*Job) error
+			want  []string
+		}{
+			"set for the operator": {job(from, 2, set, nil, nil), []string{`"count"`, "256", "128"}},
+			"set for the job":      {job(from, 2, nil, nil, map[string]string{"pipeline.max-parallelism": "256"}), []string{`"count"`, "256", "128"}},
+			"too many subtasks":    {job(from, 200, nil, nil, nil), []string{`"count"`, "200 exceeds 128"}},
+		} {
+			r, _ := launch(t, t.Context(), test.build)
+			err := wait(t, r)
+			if wants(t, err, test.want...); b.times("in reads 20") > 0 {
+				t.Errorf("%s: it has read something", name)
+			}
+		}
+		n := 20
+		for _, test := range []struct {
+			parallelism int
+			passing     []Option
+		}{{2, set}, {2, nil}, {100, nil}} { // 100 would make 256
+			n += 20
+			in.let(n)
+			from = left(t, b, kind, dir, fmt.Sprint("out: ", n-1), job(from, test.parallelism, nil, test.passing, nil))
+			if op := metadata(t, from).Operators[1]; op.UID != "count" || op.MaxParallelism != 128 {
+				t.Errorf("saved again with max parallelism %d", op.MaxParallelism)
+			}
+		}
+		same(t, "output", b.all("out: "), upTo(n))
 	}
 }
 
@@ -251,40 +294,104 @@ func TestNewJobGoesOnFromACheckpoint(t *testing.T) {
 	}
 }
 
-// S49: the checkpoint holds state of an operator that is gone.
+// without is the job passing without its operator that counts.
+func without(in *numbers, out *ledger[string], settings func(*Job)) func(*Job) error {
+	return func(job *Job) error {
+		job.Name = "passing"
+		quick(job)
+		settings(job)
+		To(Map(From(job, "in", in), "text", func(n int) string { return fmt.Sprint(n) }), "out", out)
+		return nil
+	}
+}
+
+// dropped are the lines of a log that say that state is dropped.
+func dropped(log *journal) (all []string) {
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "dropped") {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// S49: there is state of an operator that is gone. The job fails before it reads
+// anything, and names the operator and the flag; with the flag it runs, and the log
+// says what was dropped, and how much.
 func TestStateOfAnOperatorThatIsGone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		dir, b := t.TempDir(), newBoard()
+		in := count(b, "in", far)
+		path := left(t, b, kind, dir, "out: 9 is number 10", passing(in.let(10), newLedger[string](b, "out"), func(job *Job) { job.Checkpoints.Dir = dir }))
+		in.let(20)
+		out := newLedger[string](b, "without")
+		build := func(allow bool) func(*Job) error {
+			return without(in, out, func(job *Job) { job.From, job.AllowNonRestored = path, allow })
+		}
+		r, _ := launch(t, t.Context(), build(false))
+		wants(t, wait(t, r), `"count"`, "bytes", "-allowNonRestoredState")
+		if b.times("in reads 10") > 0 || len(r.Failures()) != 1 {
+			t.Errorf("it has read something, or tried again: %v", r.Failures())
+		}
+		ctx, end := context.WithCancel(t.Context())
+		r, log := launch(t, ctx, build(true))
+		b.await(t, 1, "without: 19")
+		end()
+		wait(t, r)
+		var bytes int64
+		for _, op := range metadata(t, path).Operators {
+			if op.UID == "count" {
+				bytes = op.Bytes()
+			}
+		}
+		if said := dropped(log); bytes == 0 || len(said) != 1 || !strings.Contains(said[0], fmt.Sprintf("operator=count bytes=%d", bytes)) {
+			t.Errorf("of %d bytes the log says %q", bytes, said)
+		}
+		if b.times("in reads 0") != 1 {
+			t.Error("the source's state was dropped, too")
+		}
+	}
+}
+
+// S50: whether state may be dropped is one rule, whichever way the job comes by its
+// checkpoint: by its path, as the latest of its own, or in an automatic restart.
+func TestPermissionToDropHoldsOnEveryPath(t *testing.T) {
 	t.Parallel()
 	dir, b := t.TempDir(), newBoard()
 	in := count(b, "in", far)
 	id := stopped(t, b, "out: 9 is number 10", passing(in.let(10), newLedger[string](b, "out"), func(job *Job) { job.Checkpoints.Dir = dir }))
 	path, _ := newest(t, dir, id)
-	in.let(20)
-	out := newLedger[string](b, "without")
-	build := func(allow bool) func(*Job) error {
-		return func(job *Job) error {
-			job.Name, job.From, job.AllowNonRestored = "passing", path, allow
-			job.Checkpoints.Interval = 10 * time.Millisecond
-			To(Map(From(job, "in", in), "text", func(n int) string { return fmt.Sprint(n) }), "out", out)
-			return nil
+
+	var refusals []string
+	for _, from := range []string{path, Latest} {
+		r, _ := launch(t, t.Context(), without(in, newLedger[string](b, "refused"), func(job *Job) { job.From, job.Checkpoints.Dir = from, dir }))
+		err := wait(t, r)
+		wants(t, err, `"count"`, "-allowNonRestoredState")
+		refusals = append(refusals, err.Error())
+	}
+	if refusals[0] != refusals[1] {
+		t.Errorf("by its path it is refused with %q\nas the latest one with %q", refusals[0], refusals[1])
+	}
+
+	for _, from := range []string{Latest, path} {
+		in := count(b, from, far).let(60)
+		in.fault = &fault{point: "read"}
+		r, log := launch(t, t.Context(), without(in, newLedger[string](b, "allowed"), func(job *Job) {
+			job.From, job.Checkpoints.Dir, job.AllowNonRestored = from, dir, true
+			job.Checkpoints.Interval = time.Hour // so that the restart begins from there again
+			job.Checkpoints.Retention = RetainOnCancel
+		}))
+		b.await(t, 1, from+" reads 59")
+		if said := dropped(log); len(said) != 2 || len(r.Failures()) != 1 {
+			t.Errorf("from %s: %d failures, and it says %q", from, len(r.Failures()), said)
 		}
-	}
-	r, _ := launch(t, t.Context(), build(false))
-	wants(t, wait(t, r), `"count"`, "bytes", "-allowNonRestoredState")
-	if b.times("in reads 10") > 0 || len(r.Failures()) != 1 {
-		t.Errorf("it has read something, or tried again: %v", r.Failures())
-	}
-	ctx, end := context.WithCancel(t.Context())
-	r, log := launch(t, ctx, build(true))
-	b.await(t, 1, "without: 19")
-	end()
-	wait(t, r)
-	for _, text := range []string{"dropped", "operator=count", "bytes="} {
-		if !strings.Contains(log.String(), text) {
-			t.Errorf("the log doesn't say %q", text)
+		if n := b.times(from + " reads 10"); n != 2 || b.times(from+" reads 9") > 0 {
+			t.Errorf("from %s: the first number behind the checkpoint was read %d times", from, n)
 		}
-	}
-	if b.times("in reads 0") != 1 {
-		t.Error("the source's state was dropped, too")
+		if err := soon(t, "the end", func() error { return r.Cancel(context.Background()) }); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -202,6 +203,53 @@ func ExampleFlatMap() {
 	// a
 	// b
 	// c
+}
+
+// An operator gets another uid, and takes over its state from a savepoint that knows
+// it by the former one.
+func ExampleFormerly() {
+	visits, counts := make(chan string), make(chan weir.Pair[string, int64])
+	counting := func(from, uid string, opts ...weir.Option) func(*weir.Job) error {
+		return func(job *weir.Job) error {
+			job.From = from
+			in := weir.FromChannel(job, "visits", visits)
+			weir.Do(weir.Count(weir.KeyBy(in, itself), uid, opts...), "show", func(n weir.Pair[string, int64]) error {
+				counts <- n
+				return nil
+			})
+			return nil
+		}
+	}
+	visit := func() {
+		visits <- "museum"
+		fmt.Println(<-counts)
+	}
+	ctx := context.Background()
+	dir, _ := os.MkdirTemp("", "savepoints")
+	defer os.RemoveAll(dir)
+
+	old, err := weir.Start(ctx, counting("", "counter"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	visit()
+	savepoint, err := old.Savepoint(ctx, dir)
+	if err != nil {
+		fmt.Println(err)
+	}
+	old.Cancel(ctx)
+
+	renamed, err := weir.Start(ctx, counting(savepoint, "visitors", weir.Formerly("counter")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	visit()
+	renamed.Cancel(ctx)
+	// Output:
+	// {museum 1}
+	// {museum 2}
 }
 
 // Words of more than three letters go to a side output, as their lengths.

@@ -172,6 +172,17 @@ func MaxParallelism(n int) Option { return func(o *graph.Node) { o.MaxParallelis
 // the name, is what its state belongs to.
 func Name(name string) Option { return func(o *graph.Node) { o.Name = name } }
 
+// Formerly names a uid that an operator had before, or an id that was generated for
+// it, 32 hexadecimal digits. State that the checkpoint or savepoint at the start
+// holds under that name is the operator's; every later checkpoint holds it under the
+// present uid, so that the option can go as soon as there is one. It may be given
+// several times, for several names. It is a mistake if another operator of the job has
+// the name, or has had it, and the job doesn't start if there is state under more
+// than one of an operator's names.
+func Formerly(uid string) Option {
+	return func(o *graph.Node) { o.Former = append(o.Former, uid) }
+}
+
 // StartChain makes an operator run in a goroutine apart from those before it.
 func StartChain() Option { return func(o *graph.Node) { o.Chaining = graph.ChainHead } }
 

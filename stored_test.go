@@ -21,24 +21,30 @@ import (
 	"github.com/weirstream/weir/state"
 )
 
-var rewrite = flag.Bool("rewrite", false, "kill the job of TestReadsWhatOlderVersionsStored anew, and keep its disk in testdata")
+var rewrite = flag.Bool("rewrite", false, "kill the jobs of TestReadsWhatOlderVersionsStored anew, and keep their disks in testdata")
 
-// stored is the disk of a job that was killed: the record of its run, a checkpoint
-// with a state of every kind, files whose commit is due. The number rises with
-// each version of any format; what older versions left stays and is read.
-const stored = "testdata/disk-1"
+// These are disks of jobs that were killed, with a state of every kind, and files
+// whose commit is due: one with the record of its run and a checkpoint, and one with a
+// savepoint. The numbers rise with each version of any format; what older versions
+// left stays and is read.
+const (
+	stored          = "testdata/disk-1"
+	storedSavepoint = "testdata/savepoint-1"
+)
 
 // TestReadsWhatOlderVersionsStored lets a killed job go on from the disk that an
-// earlier version of this program left: at unchanged parallelism and at others,
-// with its states declared in the order in which they were or in another (S67), and
-// with an operator that it hadn't got before (S65).
+// earlier version of this program left, and starts new ones from the savepoints
+// there (S68): at unchanged parallelism and at others, with its states declared in the
+// order in which they were or in another (S67), and with an operator that it hadn't
+// got before (S65). No two of a state's key, user key and value have the same type.
 func TestReadsWhatOlderVersionsStored(t *testing.T) {
 	if *rewrite {
-		leave(t)
+		leave(t, stored, &history{from: Latest, interval: "10 ms"}, 1, aim{"kill", "before rename out", 3})
+		leave(t, storedSavepoint, &history{from: Latest, interval: "1 h"}, 32, aim{"kill", "after rename _metadata", 1})
 	}
-	disks, err := filepath.Glob("testdata/disk-*")
-	if err != nil || len(disks) == 0 {
-		t.Fatal(disks, err)
+	disks := append(must(filepath.Glob("testdata/disk-*"))(t), must(filepath.Glob("testdata/savepoint-*"))(t)...)
+	if len(disks) < 2 {
+		t.Fatal(disks)
 	}
 	for i := range 8 * len(disks) {
 		disk, p, reversed := disks[i/8], 1+i%4, i%8 < 4
@@ -46,7 +52,10 @@ func TestReadsWhatOlderVersionsStored(t *testing.T) {
 			w := newWorld(2, func(string, ...any) {})
 			w.calm = true
 			lay(t, disk, w.disk)
-			h := &history{grown: true, reversed: reversed}
+			h := &history{from: Latest, interval: "10 ms", grown: true, reversed: reversed}
+			for _, savepoint := range must(filepath.Glob(filepath.Join(disk, "points", "*")))(t) {
+				h.from = "file:///points/" + filepath.Base(savepoint)
+			}
 			if finished, err := h.execute(w, p); err != nil || !finished {
 				t.Fatalf("finished %v: %v", finished, err)
 			}
@@ -55,23 +64,23 @@ func TestReadsWhatOlderVersionsStored(t *testing.T) {
 	}
 }
 
-// leave runs the job until it is killed between a checkpoint and its commit.
-func leave(t *testing.T) {
-	w := newWorld(1, func(string, ...any) {})
+// leave runs the job until it is killed, and keeps its disk.
+func leave(t *testing.T, to string, h *history, seed uint64, at aim) {
+	w := newWorld(seed, func(string, ...any) {})
 	w.rare = 1 << 20
-	w.aim = aim{"kill", "before rename out", 3}
+	w.aim = at
 	for name, words := range corpus {
 		write(t, w.disk, path.Join("/in", name), strings.Join(words, "\n")+"\n")
 	}
-	if finished, err := (&history{}).execute(w, 2); err != nil || finished || w.hits["kill before rename out"] == 0 {
+	if finished, err := h.execute(w, 2); err != nil || finished || w.hits[at.fault+" "+at.point] == 0 {
 		t.Fatal(finished, err, w.hits)
 	}
 	w.disk.Crash(func(c filesystem.Change) int { return c.Bytes })
-	if err := os.RemoveAll(stored); err != nil {
+	if err := os.RemoveAll(to); err != nil {
 		t.Fatal(err)
 	}
 	each(t, w.disk, "/", func(name string, content []byte) {
-		to := filepath.Join(stored, filepath.FromSlash(name))
+		to := filepath.Join(to, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -160,8 +169,10 @@ func occurrences(n int, words ...string) (lines []string) {
 
 // A history is what the job knows of all words, in a state of every kind.
 type history struct {
-	grown    bool // by an operator
-	reversed bool // the order in which states are declared
+	from     string // what it starts from
+	interval string // of its checkpoints
+	grown    bool   // by an operator
+	reversed bool   // the order in which states are declared
 	// What each subtask began with, of the operator without key and of the new one.
 	begun, fresh []beginning
 }
@@ -177,8 +188,8 @@ type beginning struct {
 func (h *history) execute(w *world, parallelism int) (finished bool, err error) {
 	files := filesystem.Set{"file": w.files()}
 	p, err := prepare(func(job *Job) error { h.build(job, files); return nil }, config.Layer{}, config.Assignments([]string{
-		"pipeline.name=history", "execution.state-recovery.path=latest", fmt.Sprint("parallelism.default=", parallelism),
-		"execution.checkpointing.dir=file:///ckpt", "execution.checkpointing.interval=10 ms", "execution.checkpointing.data-inline-threshold=500",
+		"pipeline.name=history", "execution.state-recovery.path=" + h.from, fmt.Sprint("parallelism.default=", parallelism),
+		"execution.checkpointing.dir=file:///ckpt", "execution.checkpointing.interval=" + h.interval, "execution.checkpointing.data-inline-threshold=500",
 	}))
 	if err != nil {
 		return false, err

@@ -26,7 +26,7 @@ const most = 32768
 func Build(s StreamGraph, d Defaults) (*JobGraph, []string, error) {
 	p := newPlan(s, d)
 	ids := p.identify()
-	mistakes := slices.Concat(p.mistakes(), distinct(p.Nodes, ids))
+	mistakes := slices.Concat(p.mistakes(), distinct(p.Nodes, ids), p.remember(ids))
 	var warnings []string
 	if nameless := p.nameless(); len(nameless) > 0 && d.AutoUIDs {
 		warnings = append(warnings, fmt.Sprintf("no uid: %s; their ids come from the job's shape, so a change of the job can part them from their state",
@@ -48,6 +48,7 @@ type plan struct {
 	StreamGraph
 	chaining bool
 	in, out  [][]int // each node's edges
+	former   [][]ID  // each node's ids of earlier days
 	order    []int   // the nodes in topological order: the user's, where that is one
 	cycle    []int   // nodes that lead to each other in a circle; then order means nothing
 }
@@ -175,6 +176,38 @@ func distinct(nodes []Node, ids []ID) (errs []error) {
 			errs = append(errs, fmt.Errorf("uid %q is given twice: to %s and to %s", n.UID, other.place(), n.place()))
 		default:
 			errs = append(errs, fmt.Errorf("%s and %s happen to have the same id, %s: change a uid", other.place(), n.place(), ids[i]))
+		}
+	}
+	return errs
+}
+
+// remember sets former, and returns an error for each name of earlier days that is no
+// node's alone.
+func (p *plan) remember(ids []ID) (errs []error) {
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	present, claimed := map[ID]Node{}, map[ID]Node{}
+	for i, n := range p.Nodes {
+		present[ids[i]] = n
+	}
+	p.former = make([][]ID, len(p.Nodes))
+	for i, n := range p.Nodes {
+		for _, name := range n.Former {
+			id := named(name)
+			now, taken := present[id]
+			first, again := claimed[id]
+			switch {
+			case name == "":
+				wrong("a former uid of %s is empty", n.place())
+			case id == ids[i]:
+				wrong("former uid %q of %s is its present one", name, n.place())
+			case taken:
+				wrong("former uid %q of %s is the present one of %s", name, n.place(), now.place())
+			case again:
+				wrong("former uid %q is given twice: to %s and to %s", name, first.place(), n.place())
+			default:
+				claimed[id] = n
+				p.former[i] = append(p.former[i], id)
+			}
 		}
 	}
 	return errs

@@ -41,7 +41,7 @@ func (c *cutter) place(node int, id ID) {
 	t.MaxParallelism = max(t.MaxParallelism, n.MaxParallelism)
 	c.at[node] = position{i, len(t.Operators)}
 	t.Operators = append(t.Operators, Operator{
-		ID: id, UID: n.UID, Name: n.Name, Node: node, Kind: n.Kind, Keyed: n.Keyed, Bounded: n.Bounded,
+		ID: id, UID: n.UID, Former: c.former[node], Name: n.Name, Node: node, Kind: n.Kind, Keyed: n.Keyed, Bounded: n.Bounded, Commits: n.Commits,
 		Parallelism: n.Parallelism, Derived: n.MaxParallelism == 0,
 	})
 }

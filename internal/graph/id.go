@@ -4,6 +4,7 @@ package graph
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/twmb/murmur3"
@@ -32,6 +33,17 @@ func hash(data []byte) (id ID) {
 	binary.LittleEndian.PutUint64(id[:8], h1)
 	binary.LittleEndian.PutUint64(id[8:], h2)
 	return id
+}
+
+// named returns the id that a name stands for: 32 hexadecimal digits are one, all
+// else is a uid.
+func named(name string) (id ID) {
+	if len(name) == hex.EncodedLen(len(id)) {
+		if _, err := hex.Decode(id[:], []byte(name)); err == nil {
+			return id
+		}
+	}
+	return hash([]byte(name))
 }
 
 // identify returns the nodes' ids. A uid is hashed; where there is none, the id

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -28,11 +27,13 @@ type Task struct {
 type Operator struct {
 	ID             ID
 	UID            string // empty where the id was generated
+	Former         []ID   // those that it had before
 	Name           string
 	Node           int // its index in the stream graph
 	Kind           Kind
 	Keyed          bool
 	Bounded        bool
+	Commits        bool
 	Parallelism    int
 	MaxParallelism int
 	Derived        bool   // MaxParallelism wasn't set for it
@@ -56,29 +57,6 @@ type TaskEdge struct {
 	Side      string
 	Partition Partition
 	Edge      int // index of the edge in the stream graph
-}
-
-// Adopt takes over the max parallelisms under which operators have saved their
-// keyed state. One that is derived gives way; one that was set otherwise, or a
-// parallelism above the saved one, is a mistake. Nothing else binds an operator
-// to its past: without a key there are no key groups.
-func (g *JobGraph) Adopt(saved map[ID]int) error {
-	var mistakes []error
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
-		head := &t.Operators[0]
-		was, restored := saved[head.ID]
-		switch {
-		case !restored || !head.Keyed || was == head.MaxParallelism:
-		case !head.Derived:
-			mistakes = append(mistakes, fmt.Errorf("max parallelism of %q: it is set to %d, and its state was saved with %d", head.Name, head.MaxParallelism, was))
-		case head.Parallelism > was:
-			mistakes = append(mistakes, fmt.Errorf("parallelism of %q: %d exceeds %d, the max parallelism of its saved state", head.Name, head.Parallelism, was))
-		default:
-			head.MaxParallelism, t.MaxParallelism = was, was
-		}
-	}
-	return errors.Join(mistakes...)
 }
 
 // Task returns the task with the given id, nil if there is none.

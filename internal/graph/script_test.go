@@ -16,11 +16,10 @@ var rewrite = flag.Bool("rewrite", false, "write what the scripts in testdata pr
 // an operator a line, then a line of dashes, and what comes of it: tasks,
 // warnings, mistakes. An operator is
 //
-//	source|sink|<verb> <uid or -> [after <uid>[/<side>][:<partition>],...] [as <label>] [p=N] [max=N] [head|never] [keyed]
+//	source|sink|<verb> <uid or -> [after <uid>[/<side>][:<partition>],...] [as <label>] [p=N] [max=N] [head|never] [keyed] [formerly=<uid or id>]
 //
-// A line "defaults" sets what holds for the whole job, "saved" gives a max
-// parallelism to adopt, and "show" asks for more than the tasks: the stream graph,
-// the operators' ids, the channels.
+// A line "defaults" sets what holds for the whole job, and "show" asks for more than
+// the tasks: the stream graph, the operators' ids, the channels.
 func TestScripts(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	for _, file := range files {
@@ -57,12 +56,11 @@ func run(t *testing.T, script string) string {
 type job struct {
 	StreamGraph
 	Defaults
-	saved map[ID]int
-	show  string
+	show string
 }
 
 func parse(t *testing.T, text string) job {
-	j := job{Defaults: Defaults{Parallelism: 1, Chaining: true, AutoUIDs: true}, saved: map[ID]int{}}
+	j := job{Defaults: Defaults{Parallelism: 1, Chaining: true, AutoUIDs: true}}
 	labels := map[string]int{}
 	var after [][]string
 	line := 0
@@ -75,10 +73,6 @@ func parse(t *testing.T, text string) job {
 		switch words[0] {
 		case "defaults":
 			j.defaults(t, words[1:])
-			continue
-		case "saved":
-			uid, m, _ := strings.Cut(words[1], "=")
-			j.saved[hash([]byte(uid))] = number(t, m)
 			continue
 		case "show":
 			j.show = words[1]
@@ -112,6 +106,8 @@ func parse(t *testing.T, text string) job {
 				n.Chaining = ChainNever
 			case "keyed":
 				n.Keyed = true
+			case "formerly":
+				n.Former = append(n.Former, value)
 			default:
 				t.Fatalf("unknown word %q in %q", w[0], s)
 			}
@@ -167,9 +163,6 @@ func (j job) lines() (out []string) {
 	for _, w := range warnings {
 		out = append(out, "warning: "+w)
 	}
-	if err == nil {
-		err = g.Adopt(j.saved)
-	}
 	if err != nil {
 		for _, e := range strings.Split(err.Error(), "\n") {
 			out = append(out, "mistake: "+e)
@@ -182,7 +175,11 @@ func (j job) lines() (out []string) {
 	case "ids":
 		for _, t := range g.Tasks {
 			for _, o := range t.Operators {
-				out = append(out, fmt.Sprintf("%s %s", o.ID, o.Name))
+				line := fmt.Sprint(o.ID, " ", o.Name)
+				for _, id := range o.Former {
+					line += fmt.Sprint(", formerly ", id)
+				}
+				out = append(out, line)
 			}
 		}
 		return out

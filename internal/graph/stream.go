@@ -21,10 +21,12 @@ type Node struct {
 	Bounded        bool // a source that ends
 	Lossy          bool // a source that can't be read again
 	AcceptLoss     bool // the user knows that
+	Commits        bool // a sink with a committer
 	Parallelism    int
 	MaxParallelism int
 	Chaining       Chaining
-	Where          string // file and line of the user's call
+	Former         []string // uids that it had before, or ids, as 32 hexadecimal digits
+	Where          string   // file and line of the user's call
 }
 
 // An Edge carries records from one node to another. Several edges into the same

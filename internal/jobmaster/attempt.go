@@ -118,8 +118,8 @@ func (m *Master) find(ctx context.Context) (p point, final bool, err error) {
 		return p, lost, err
 	}
 	p.Assignment, err = snapshot.Assign(p.from, m.Graph, m.AllowNonRestored)
-	if err == nil && p.from != nil {
-		err = m.readable(p.from)
+	if err == nil {
+		err = m.readable(p.Restored)
 	}
 	if err != nil {
 		return p, true, fmt.Errorf("restore checkpoint %d in %q: %w", p.from.Number, p.dir, err)
@@ -128,19 +128,19 @@ func (m *Master) find(ctx context.Context) (p point, final bool, err error) {
 }
 
 // readable checks that splits and committables are stored as they are now.
-func (m *Master) readable(cp *snapshot.Checkpoint) error {
+func (m *Master) readable(restored []snapshot.Restored) error {
 	var errs []error
-	check := func(op snapshot.Operator, what string, stored, now codec.Schema) {
+	check := func(op graph.Operator, what string, stored, now codec.Schema) {
 		if stored != now && stored != (codec.Schema{}) {
-			errs = append(errs, fmt.Errorf("operator with uid %q: %s are stored as %v, and now are %v", op.UID, what, stored, now))
+			errs = append(errs, fmt.Errorf("operator %q: %s are stored as %v, and now are %v", called(op), what, stored, now))
 		}
 	}
-	for _, op := range cp.Operators {
-		if source := m.Sources[op.ID]; source != nil {
-			check(op, "splits", op.Schemas.Split, source.Schema())
+	for _, r := range restored {
+		if source := m.Sources[r.Operator.ID]; source != nil {
+			check(r.Operator, "splits", r.Saved.Schemas.Split, source.Schema())
 		}
-		if sink := m.Sinks[op.ID]; sink != nil {
-			check(op, "committables", op.Schemas.Committable, sink.Schema())
+		if sink := m.Sinks[r.Operator.ID]; sink != nil {
+			check(r.Operator, "committables", r.Saved.Schemas.Committable, sink.Schema())
 		}
 	}
 	return errors.Join(errs...)
@@ -156,8 +156,13 @@ func (m *Master) loaded(r *run, p point) {
 		m.Log.Info("the job starts from a checkpoint; what came after it is read again",
 			"attempt", r.attempt, "checkpoint", p.from.Number, "dir", p.dir, "taken", time.Unix(0, p.from.Began))
 	}
+	for _, op := range p.Restored {
+		if op.Saved.ID != op.Operator.ID {
+			m.Log.Info("state is taken over from a former id", "attempt", r.attempt, "operator", called(op.Operator), "former", cmp.Or(op.Saved.UID, op.Saved.ID.String()))
+		}
+	}
 	for _, op := range p.Dropped {
-		m.Log.Warn("state is dropped: its operator isn't in the job", "attempt", r.attempt, "operator", cmp.Or(op.UID, op.Name), "bytes", op.Bytes())
+		m.Log.Warn("state is dropped: it has no place in the job", "attempt", r.attempt, "operator", cmp.Or(op.UID, op.Name), "bytes", op.Bytes())
 	}
 	r.start = p
 	m.complete = nil

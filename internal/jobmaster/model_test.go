@@ -81,7 +81,7 @@ func newBench(t *testing.T, seed uint64) *bench {
 	}
 	operators := []graph.Operator{
 		{ID: sourceID, UID: "numbers", Name: "numbers", Kind: graph.Source, Parallelism: 2, MaxParallelism: 128, Derived: true},
-		{ID: sinkID, UID: "out", Name: "out", Kind: graph.Sink, Parallelism: 2, MaxParallelism: 128, Derived: true},
+		{ID: sinkID, UID: "out", Name: "out", Kind: graph.Sink, Commits: true, Parallelism: 2, MaxParallelism: 128, Derived: true},
 	}
 	b.settings = Settings{
 		Executor: b,

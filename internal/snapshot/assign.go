@@ -23,14 +23,26 @@ type Assignment struct {
 	// MaxParallelism is that of every operator of the job: of one whose own was
 	// derived, the restored one.
 	MaxParallelism map[graph.ID]int
-	// Dropped are saved operators that the job hasn't got any more.
+	// Restored are the operators of the job that were saved.
+	Restored []Restored
+	// Dropped is state that has no place in the job any more, by the operators that
+	// saved it.
 	Dropped []Operator
+}
+
+// Restored is an operator of a job with what was saved of it, perhaps under an id that
+// it had before.
+type Restored struct {
+	Operator graph.Operator
+	Saved    Operator
 }
 
 // Assign deals out the state of a checkpoint to the subtasks of a job, which may
 // have another parallelism. What can't be restored is an error, all of it at
-// once; an operator that is gone is one unless that is allowed. Without a
-// checkpoint everybody starts empty.
+// once; an operator that is gone is one unless that is allowed. Operators without uid
+// get their state only as long as all of them are the same as in the checkpoint: their
+// ids come from the job's shape, and another shape may give one the id of another.
+// Without a checkpoint everybody starts empty.
 func Assign(cp *Checkpoint, job *graph.JobGraph, allowNonRestored bool) (Assignment, error) {
 	a := Assignment{
 		Subtasks:       map[graph.Subtask]Task{},
@@ -39,32 +51,105 @@ func Assign(cp *Checkpoint, job *graph.JobGraph, allowNonRestored bool) (Assignm
 		MaxParallelism: map[graph.ID]int{},
 	}
 	saved := map[graph.ID]Operator{}
+	nameless := map[graph.ID]string{} // operators without uid, by their generated ids
 	if cp != nil {
 		for _, op := range cp.Operators {
 			saved[op.ID] = op
+			if op.UID == "" {
+				nameless[op.ID] = op.Name
+			}
 		}
 	}
+	reshaped := !maps.Equal(nameless, withoutUID(job))
 	var errs []error
 	for _, task := range job.Tasks {
 		for _, op := range task.Operators {
 			a.MaxParallelism[op.ID] = op.MaxParallelism
-			if old, ok := saved[op.ID]; ok {
-				delete(saved, op.ID)
-				errs = append(errs, a.restore(task.ID, op, old))
+			old, ok, err := take(saved, op)
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+			case !ok:
+			case reshaped && old.UID == "" && old.ID == op.ID && !old.empty():
+				errs = append(errs, fmt.Errorf("%s has state in the checkpoint, and ids without uid come from the job's shape, which was another: "+
+					"that may be another operator's state; give the operators uids, and name the ids of their state by the option Formerly", title(old)))
+			default:
+				a.Restored = append(a.Restored, Restored{op, old})
+				errs = append(errs, a.restore(task.ID, op, old), a.drop(old.misplaced(op), allowNonRestored,
+					"that its operator has no place for, having no key, being no source or committing nothing: give that another uid"))
 			}
 		}
 	}
 	for _, old := range slices.SortedFunc(maps.Values(saved), byName) {
-		switch {
-		case old.empty():
-		case allowNonRestored:
-			a.Dropped = append(a.Dropped, old)
-		default:
-			errs = append(errs, fmt.Errorf("%s has %d bytes of state in the checkpoint and isn't in the job: "+
-				"give an operator its uid back, or drop its state with -n (-allowNonRestoredState)", title(old), old.Bytes()))
-		}
+		errs = append(errs, a.drop(old, allowNonRestored, "and isn't in the job: give an operator its uid back, or name this one by the option Formerly"))
 	}
 	return a, errors.Join(errs...)
+}
+
+// drop leaves state out, if there is any. That must be allowed.
+func (a *Assignment) drop(old Operator, allowed bool, why string) error {
+	switch {
+	case old.empty():
+	case allowed:
+		a.Dropped = append(a.Dropped, old)
+	default:
+		return fmt.Errorf("%s has %d bytes of state in the checkpoint %s, or drop its state with -n (-allowNonRestoredState)", title(old), old.Bytes(), why)
+	}
+	return nil
+}
+
+// misplaced is what an operator has saved that it has no place for any more, now that
+// it is op.
+func (old Operator) misplaced(op graph.Operator) Operator {
+	lost := Operator{ID: old.ID, UID: old.UID, Name: old.Name}
+	if op.Kind != graph.Source {
+		lost.Enumerator = old.Enumerator
+	}
+	for _, s := range old.Subtasks {
+		var l State
+		if !op.Keyed {
+			l.Keyed = s.Keyed
+		}
+		if op.Kind != graph.Source {
+			l.Splits = s.Splits
+		}
+		if !op.Commits {
+			l.Pending = s.Pending
+		}
+		lost.Subtasks = append(lost.Subtasks, l)
+	}
+	return lost
+}
+
+// withoutUID returns the names of a job's operators that have no uid, by their ids.
+func withoutUID(job *graph.JobGraph) map[graph.ID]string {
+	names := map[graph.ID]string{}
+	for _, task := range job.Tasks {
+		for _, op := range task.Operators {
+			if op.UID == "" {
+				names[op.ID] = op.Name
+			}
+		}
+	}
+	return names
+}
+
+// take takes out of saved what an operator has saved, under its id or one that it had
+// before. Only one may hold state.
+func take(saved map[graph.ID]Operator, op graph.Operator) (old Operator, ok bool, err error) {
+	for _, id := range append([]graph.ID{op.ID}, op.Former...) {
+		found, there := saved[id]
+		delete(saved, id)
+		switch {
+		case !there:
+		case !ok, old.empty() && !found.empty():
+			old, ok = found, true
+		case !found.empty():
+			err = errors.Join(err, fmt.Errorf("operator %q takes over the state of %s, but %s has state in the checkpoint, too: "+
+				"leave out the option Formerly, or give the former operator its uid back", cmp.Or(op.UID, op.Name), title(found), title(old)))
+		}
+	}
+	return old, ok, err
 }
 
 func byName(a, b Operator) int {

@@ -12,10 +12,11 @@ import (
 	"github.com/weirstream/weir/state"
 )
 
-// job is a job of one operator with the given uid in its one task.
+// job is a job of one operator with the given uid in its one task. It can have state
+// of every kind.
 func job(uid string, p, maxParallelism int, derived bool) *graph.JobGraph {
 	id := idOf(uid)
-	op := graph.Operator{ID: id, UID: uid, Name: uid, Keyed: true, Parallelism: p, MaxParallelism: maxParallelism, Derived: derived}
+	op := graph.Operator{ID: id, UID: uid, Name: uid, Kind: graph.Source, Keyed: true, Commits: true, Parallelism: p, MaxParallelism: maxParallelism, Derived: derived}
 	return &graph.JobGraph{Tasks: []graph.Task{{ID: id, Parallelism: p, MaxParallelism: maxParallelism, Operators: []graph.Operator{op}}}}
 }
 
@@ -120,7 +121,7 @@ func TestSharedListsReachEverySubtask(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		p := 1 + rng.IntN(5)
-		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), Parallelism: p, MaxParallelism: 128}}}
+		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: p, MaxParallelism: 128}}}
 		var union []string // what all have together, in order
 		for i := range p {
 			n := rng.IntN(4)
@@ -176,7 +177,7 @@ func listOf(name, kind string, items ...string) List {
 // S65: an operator knows whether it was in the checkpoint, also in a subtask that
 // gets no share of what it saved; one that is new in the job knows that it wasn't.
 func TestWhoWasInTheCheckpointKnows(t *testing.T) {
-	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), Parallelism: 1, MaxParallelism: 128, Subtasks: []State{{Splits: [][]byte{{1}}}}}}}
+	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{{Splits: [][]byte{{1}}}}}}}
 	restored := job("op", 3, 128, true)
 	restored.Tasks[0].Operators = append(restored.Tasks[0].Operators, graph.Operator{ID: idOf("new"), Parallelism: 3, MaxParallelism: 128})
 	a, err := Assign(cp, restored, false)
@@ -210,7 +211,7 @@ func TestNothingMovesAtTheSameParallelism(t *testing.T) {
 
 func TestEndedSurvivesRescalingOnlyIfAllHad(t *testing.T) {
 	for _, last := range []bool{false, true} {
-		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), Parallelism: 2, MaxParallelism: 128, Subtasks: []State{{Ended: true}, {Ended: last}}}}}
+		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 2, MaxParallelism: 128, Subtasks: []State{{Ended: true}, {Ended: last}}}}}
 		a, err := Assign(cp, job("op", 3, 128, true), false)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +225,7 @@ func TestEndedSurvivesRescalingOnlyIfAllHad(t *testing.T) {
 }
 
 func TestPendingGoesToTheCommitterInOrder(t *testing.T) {
-	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), Parallelism: 2, MaxParallelism: 128, Subtasks: []State{
+	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 2, MaxParallelism: 128, Subtasks: []State{
 		{Pending: []Pending{{Checkpoint: 1, Data: []byte("a")}, {Checkpoint: 2, Data: []byte("b")}}},
 		{Pending: []Pending{{Checkpoint: 1, Subtask: 1, Data: []byte("c")}}},
 	}}}}
@@ -266,6 +267,112 @@ func TestStateOfALostOperatorIsRefused(t *testing.T) {
 	a, err := Assign(cp, job("src", 1, 128, true), true)
 	if err != nil || len(a.Dropped) != 2 || a.Dropped[0].UID != "m" || a.Dropped[0].Bytes() != 300 {
 		t.Error(a.Dropped, err)
+	}
+}
+
+// An operator that keeps its uid and becomes another kind of operator doesn't lose
+// what it had without being asked.
+func TestStateOfAnotherKindOfOperatorIsRefused(t *testing.T) {
+	for want, s := range map[int64]State{
+		300: {Keyed: []state.Handle{{Files: []state.File{{Name: "x", Size: 300}}}}},
+		2:   {Splits: [][]byte{{1, 2}}},
+		3:   {Pending: []Pending{{Data: []byte("abc")}}},
+	} {
+		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{s}}}}
+		other := job("op", 1, 128, true)
+		other.Tasks[0].Operators[0] = graph.Operator{ID: idOf("op"), Parallelism: 1, MaxParallelism: 128}
+		_, err := Assign(cp, other, false)
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`uid "op" has %d bytes`, want)) || !strings.Contains(err.Error(), "-allowNonRestoredState") {
+			t.Errorf("%d bytes: %v", want, err)
+		}
+		a, err := Assign(cp, other, true)
+		if err != nil || len(a.Dropped) != 1 || a.Dropped[0].Bytes() != want {
+			t.Errorf("%d bytes: dropped %+v, %v", want, a.Dropped, err)
+		}
+		other.Tasks[0].Operators[0] = graph.Operator{ID: idOf("op"), Keyed: s.Keyed != nil, Commits: s.Pending != nil, Parallelism: 1, MaxParallelism: 128}
+		if s.Splits != nil {
+			other.Tasks[0].Operators[0].Kind = graph.Source
+		}
+		if a, err := Assign(cp, other, false); err != nil || len(a.Dropped) > 0 {
+			t.Errorf("%d bytes where they belong: dropped %+v, %v", want, a.Dropped, err)
+		}
+	}
+}
+
+// S56: of the ids of an operator one has state; it doesn't matter which.
+func TestStateUnderAFormerIDIsTheOperators(t *testing.T) {
+	saved := func(uid string, bytes int64) Operator {
+		op := Operator{ID: idOf(uid), UID: uid, Parallelism: 1, MaxParallelism: 128, Subtasks: []State{{}}}
+		if bytes > 0 {
+			op.Subtasks[0].Keyed = []state.Handle{{Last: 127, Files: []state.File{{Name: "x", Size: bytes}}}}
+		}
+		return op
+	}
+	now := job("op", 1, 128, true)
+	now.Tasks[0].Operators[0].Former = []graph.ID{idOf("b"), idOf("a")}
+	for name, test := range map[string]struct {
+		saved []Operator
+		want  string // from whom
+	}{
+		"present":               {[]Operator{saved("op", 1)}, "op"},
+		"former":                {[]Operator{saved("a", 1)}, "a"},
+		"the present is empty":  {[]Operator{saved("op", 0), saved("a", 1)}, "a"},
+		"the former are empty":  {[]Operator{saved("a", 0), saved("op", 1), saved("b", 0)}, "op"},
+		"another former has it": {[]Operator{saved("a", 1), saved("b", 0)}, "a"},
+		"none has any":          {[]Operator{saved("b", 0), saved("op", 0)}, "op"},
+		"two":                   {[]Operator{saved("op", 1), saved("b", 1)}, ""},
+		"two former ones":       {[]Operator{saved("a", 1), saved("b", 1)}, ""},
+	} {
+		a, err := Assign(&Checkpoint{Operators: test.saved}, now, test.want == "")
+		switch {
+		case test.want == "":
+			if err == nil || !strings.Contains(err.Error(), `operator "op" takes over`) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case err != nil || len(a.Restored) != 1 || a.Restored[0].Saved.UID != test.want:
+			t.Errorf("%s: %+v, %v", name, a.Restored, err)
+		}
+	}
+}
+
+// S52: one of two operators without uid is gone, or another, or one more: then the
+// other's id says nothing, and its state isn't given to whoever has it.
+func TestGeneratedIDsBelongToAShape(t *testing.T) {
+	operators := func(names ...string) *graph.JobGraph {
+		g := &graph.JobGraph{}
+		for _, name := range names {
+			id, uid := idOf(name), ""
+			if name == "given" {
+				uid = name
+			}
+			op := graph.Operator{ID: id, UID: uid, Name: strings.Trim(name, "12"), Keyed: true, Parallelism: 1, MaxParallelism: 128}
+			g.Tasks = append(g.Tasks, graph.Task{ID: id, Parallelism: 1, Operators: []graph.Operator{op}})
+		}
+		return g
+	}
+	cp := &Checkpoint{}
+	for _, name := range []string{"count1", "count2"} {
+		cp.Operators = append(cp.Operators, Operator{ID: idOf(name), Name: "count", Parallelism: 1, MaxParallelism: 128,
+			Subtasks: []State{{Keyed: []state.Handle{{Last: 127, Files: []state.File{{Name: "x", Size: 1}}}}}}})
+	}
+	if a, err := Assign(cp, operators("count2", "given", "count1"), false); err != nil || len(a.Restored) != 2 {
+		t.Errorf("the same operators: %+v, %v", a.Restored, err)
+	}
+	for _, names := range [][]string{{"count1"}, {"count1", "count2", "count3"}, {"count1", "count2", "filter"}} {
+		if a, err := Assign(cp, operators(names...), true); err == nil || len(a.Restored) > 0 || !strings.Contains(err.Error(), "without uid") {
+			t.Errorf("%q: %+v, %v", names, a.Restored, err)
+		}
+	}
+	renamed := operators("count1", "count2")
+	renamed.Tasks[0].Operators[0].Name = "filter"
+	if _, err := Assign(cp, renamed, true); err == nil {
+		t.Error("another operator has got the state of one without uid")
+	}
+	renamed.Tasks[0].Operators[0].Former = []graph.ID{idOf("count2")}
+	renamed.Tasks[0].Operators[0].ID = idOf("count9")
+	renamed.Tasks[1].Operators[0].ID = idOf("count8")
+	if a, err := Assign(cp, renamed, true); err != nil || len(a.Restored) != 1 || len(a.Dropped) != 1 {
+		t.Errorf("its id is named: %+v, %v", a, err)
 	}
 }
 
