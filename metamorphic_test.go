@@ -75,7 +75,7 @@ func (m *metamorphosis) live(t *testing.T) {
 		s := m.pick()
 		t.Logf("%+v", s)
 		ctx, end := context.WithCancel(t.Context())
-		r, _ := launch(t, ctx, func(job *Job) error { return m.build(job, s) }, on(m.disk), ways[s.channels], func(env *environment) { env.sliceMax = s.slice })
+		r, _ := launch(t, ctx, func(job *Job) error { return m.build(job, s) }, on(m.disk), ways[s.channels], func(env *environment) { env.batchMax, env.sliceMax = s.batch, s.slice })
 		if round < 3 {
 			time.AfterFunc(time.Duration(1+m.rng.IntN(300))*time.Millisecond, end)
 		}
@@ -108,7 +108,7 @@ func (m *metamorphosis) build(job *Job, s form) error {
 	job.Name, job.From, job.Parallelism = "metamorphic", Latest, s.parallelism
 	job.Checkpoints = Checkpoints{Interval: s.interval, Dir: "file:///checkpoints"}
 	job.Config = map[string]string{"pipeline.operator-chaining.enabled": fmt.Sprint(s.chains)}
-	in := Map(From(job, "in", sheaves{s.batch}), "same", func(n int) int { return n })
+	in := Map(From(job, "in", sheaves{}), "same", func(n int) int { return n })
 	five := NewTag[int]("five")
 	numbers := Operate(Rebalance(in), "sort out", func(op *Out[int]) Handler[int] {
 		emit := five.Of(op)
@@ -132,9 +132,9 @@ func (m *metamorphosis) build(job *Job, s form) error {
 	return nil
 }
 
-// sheaves is a source that hands out numbers in batches of a size, a batch in
-// some milliseconds.
-type sheaves struct{ size int }
+// sheaves is a source that hands out numbers in full batches, each in some
+// milliseconds.
+type sheaves struct{}
 
 func (s sheaves) Bounded() bool { return true }
 
@@ -151,7 +151,7 @@ func (s sheaves) Open(context.Context, connector.Reading) (connector.Reader[int,
 }
 
 func (s sheaves) Read(ctx context.Context, at *interval, into *record.Batch[int]) error {
-	n := min(s.size, at.End-at.Next)
+	n := min(cap(into.Values), at.End-at.Next)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -77,8 +77,9 @@ type environment struct {
 	files    filesystem.Set
 	random   func() uint64 // safe for concurrent use
 	log      *slog.Logger
-	encode   bool // local channels encode and decode
-	sliceMax int
+	encode   bool                             // local channels encode and decode
+	batchMax int                              // records in a batch; 0: as many as usual
+	sliceMax int                              // records in a slice; 0: a full batch
 	connect  func() (writer, reader net.Conn) // carries local channels; nil: nothing does
 	// line carries a message from the job master to the workers, or back, and
 	// then delivers it.
@@ -231,6 +232,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		Backend:       p.backend(),
 		Logger:        log,
 		BufferTimeout: config.Get(p.config, config.BufferTimeout),
+		BatchSize:     env.batchMax,
 		SliceMax:      env.sliceMax,
 		AtLeastOnce:   p.atLeastOnce(),
 		Encode:        env.encode,

@@ -12,6 +12,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ import (
 	"github.com/weirstream/weir/state"
 )
 
-// BatchSize is how many records a full batch holds.
+// BatchSize is how many records a full batch holds where nothing else is asked for.
 const BatchSize = 1024
 
 // A Receiver takes a batch and is done with it when it returns.
@@ -113,7 +114,10 @@ type Context struct {
 	Backend         state.Backend
 	Logger          *slog.Logger
 	Records         metric.Counter // taken in, or read from a source
+	BatchSize       int            // records in a full batch; 0: BatchSize
 }
+
+func (c *Context) batchSize() int { return cmp.Or(c.BatchSize, BatchSize) }
 
 // Subtask, Parallelism, JobID, Attempt and Log make a Context the connector's
 // Reading and Writing.

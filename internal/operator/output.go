@@ -9,6 +9,7 @@ type Output[T any] struct {
 	next  []Receiver[T]
 	batch record.Batch[T]
 	limit int // length at which Emit looks closer: 0 while closed or timed
+	full  int // length at which the batch is passed on
 	moment
 	sides Sides
 }
@@ -23,7 +24,7 @@ type moment struct {
 // NewOutput makes the output of an operator; next are Receiver[T] as any, and
 // Side.
 func NewOutput[T any](c *Context, next []any) *Output[T] {
-	o := &Output[T]{chain: c.Chain}
+	o := &Output[T]{chain: c.Chain, full: c.batchSize()}
 	o.sides = Sides{c: c, main: &o.moment}
 	for _, r := range next {
 		if side, ok := r.(Side); ok {
@@ -54,7 +55,7 @@ func (o *Output[T]) look() {
 	if o.timed {
 		o.batch.Times = append(o.batch.Times, o.at)
 	}
-	if len(o.batch.Values) >= BatchSize {
+	if len(o.batch.Values) >= o.full {
 		o.flush()
 	}
 }
@@ -67,7 +68,7 @@ func (o *Output[T]) Time() int64 { return o.at }
 
 // begin lets records through; timed says whether those at hand have times.
 func (o *Output[T]) begin(timed bool) {
-	o.open, o.timed, o.at, o.limit = true, timed, 0, BatchSize
+	o.open, o.timed, o.at, o.limit = true, timed, 0, o.full
 	if timed {
 		o.limit = 0 // so that Emit calls look
 	}

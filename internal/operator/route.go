@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,6 +19,7 @@ type Routing struct {
 	MaxParallelism int               // of the receiver
 	To             string            // what the user calls the receiver
 	Chain          *Chain            // that the router is at the end of
+	BatchSize      int               // records in a full batch; 0: BatchSize
 }
 
 // A Router spreads an operator's output over the channels of one edge.
@@ -50,12 +52,13 @@ type port[T any] struct {
 	hashes        []uint64
 	n             int // records in it; fewer than there is room for
 	timed, hashed bool
+	full          int // n at which it is sent
 }
 
-func newPorts[T any](senders []exchange.Sender, hashed bool) *ports[T] {
-	p := &ports[T]{open: make([]port[T], len(senders))}
-	for i, s := range senders {
-		p.open[i] = port[T]{to: s, hashed: hashed}
+func newPorts[T any](r Routing, hashed bool) *ports[T] {
+	p := &ports[T]{open: make([]port[T], len(r.Senders))}
+	for i, s := range r.Senders {
+		p.open[i] = port[T]{to: s, hashed: hashed, full: cmp.Or(r.BatchSize, BatchSize)}
 		p.open[i].begin(&record.Batch[T]{})
 	}
 	return p
@@ -144,10 +147,10 @@ func (p *port[T]) all(b *record.Batch[T]) {
 // extend makes room where there is none left. A batch begins small: most channels
 // of a wide job carry little.
 func (p *port[T]) extend() {
-	if p.n >= BatchSize {
+	if p.n >= p.full {
 		p.send()
 	} else {
-		p.stretch(min(4*p.n, BatchSize))
+		p.stretch(min(4*p.n, p.full))
 	}
 }
 
@@ -172,7 +175,7 @@ func (p *port[T]) send() {
 func (p *port[T]) begin(b *record.Batch[T]) {
 	p.batch, p.n = b, 0
 	p.values, p.times, p.hashes = b.Values, b.Times, b.Hashes
-	p.stretch(max(16, min(cap(b.Values), BatchSize)))
+	p.stretch(min(max(16, cap(b.Values)), p.full))
 }
 
 // stretch makes room for n records in all.
@@ -189,7 +192,7 @@ func (p *port[T]) stretch(n int) {
 // Forward sends everything down the one channel there is, or else the first.
 func Forward[T any]() Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders, false)
+		p := newPorts[T](r, false)
 		p.spread = func(b *record.Batch[T]) { p.open[0].all(b) }
 		return p
 	}}
@@ -198,7 +201,7 @@ func Forward[T any]() Edge {
 // Rebalance sends each record to the next subtask in turn.
 func Rebalance[T any]() Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders, false)
+		p := newPorts[T](r, false)
 		next := r.Subtask % len(r.Senders)
 		p.spread = func(b *record.Batch[T]) {
 			if len(p.open) == 1 {
@@ -221,7 +224,7 @@ func Rebalance[T any]() Edge {
 // Shuffle sends each record to a subtask drawn at random.
 func Shuffle[T any]() Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders, false)
+		p := newPorts[T](r, false)
 		draw := rand.New(rand.NewPCG(uint64(r.Subtask), 0))
 		p.spread = func(b *record.Batch[T]) {
 			to := p.choices(b)
@@ -242,7 +245,7 @@ const hashTogether = 128
 // key's hash with it.
 func Hash[K, T any](key func(T) K, c codec.Key[K]) Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders, true)
+		p := newPorts[T](r, true)
 		owner := make([]uint32, r.MaxParallelism) // port by key group
 		for g := range owner {
 			owner[g] = uint32(keygroup.Subtask(g, len(p.open), r.MaxParallelism))
@@ -277,7 +280,7 @@ func Hash[K, T any](key func(T) K, c codec.Key[K]) Edge {
 // refers to is shared.
 func Broadcast[T any]() Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders, false)
+		p := newPorts[T](r, false)
 		p.spread = func(b *record.Batch[T]) {
 			for i := range p.open {
 				p.open[i].all(b)
@@ -290,7 +293,7 @@ func Broadcast[T any]() Edge {
 // Custom sends each record to the subtask that choose says.
 func Custom[T any](choose func(record T, subtasks int) int) Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r.Senders, false)
+		p := newPorts[T](r, false)
 		p.spread = func(b *record.Batch[T]) {
 			to := p.choices(b)
 			for i := range to {

@@ -50,7 +50,7 @@ func EmitTo[S any](s *Sides, tag string) func(S) {
 			return refuse[S](s, tag)
 		}
 	}
-	out := &Output[S]{chain: s.c.Chain}
+	out := &Output[S]{chain: s.c.Chain, full: s.c.batchSize()}
 	for _, n := range s.next {
 		if receive, ok := n.Receiver.(Receiver[S]); ok && n.Tag == tag {
 			out.next = append(out.next, receive)

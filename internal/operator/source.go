@@ -319,7 +319,7 @@ func (f *fetcher[T, S]) end() {
 func (f *fetcher[T, S]) read(r *reading[S]) error {
 	b := f.spare
 	if f.spare = nil; b == nil {
-		b = &record.Batch[T]{Values: make([]T, 0, BatchSize)}
+		b = &record.Batch[T]{Values: make([]T, 0, f.source.c.batchSize())}
 	}
 	err := f.reader.Read(f.source.c, &r.at, b)
 	if err != nil && err != io.EOF {

@@ -39,6 +39,7 @@ type Settings struct {
 	Backend       state.Backend
 	Logger        *slog.Logger
 	BufferTimeout time.Duration
+	BatchSize     int           // records in a full batch; 0: operator.BatchSize
 	SliceMax      int           // records in a slice at most; 0: a full batch
 	StopTimeout   time.Duration // how long a function may take to return when its subtask is stopped; 0: for ever
 	AtLeastOnce   bool          // checkpoints never hold a channel, and a restart repeats what came early
@@ -132,9 +133,8 @@ func (a *attempt) find(id graph.Subtask) *subtask {
 
 // New makes a worker. Report must not block and may be called from any goroutine.
 func New(job Job, settings Settings, report func(control.Report)) *Worker {
-	if settings.SliceMax == 0 {
-		settings.SliceMax = operator.BatchSize
-	}
+	settings.BatchSize = cmp.Or(settings.BatchSize, operator.BatchSize)
+	settings.SliceMax = cmp.Or(settings.SliceMax, settings.BatchSize)
 	return &Worker{job: job, settings: settings, report: report}
 }
 
@@ -256,7 +256,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 		st := task.Step{ID: op.ID, Spec: w.job.Nodes[op.Node], Next: op.Chained, Context: &operator.Context{
 			Operator: op.ID, Name: cmp.Or(op.UID, op.Name), Index: id.Index, Degree: t.Parallelism, MaxParallelism: cmp.Or(d.MaxParallelism[op.ID], op.MaxParallelism),
 			Job: w.job.ID, AttemptName: d.Name, Checkpoint: d.Checkpoint, DropUnclaimed: w.settings.DropUnclaimed,
-			Backend: w.settings.Backend, Logger: log.With("operator", cmp.Or(op.UID, op.Name)),
+			Backend: w.settings.Backend, BatchSize: w.settings.BatchSize, Logger: log.With("operator", cmp.Or(op.UID, op.Name)),
 		}}
 		if restored, ok := d.Restored[op.ID]; ok {
 			st.Context.Restored, st.Context.Origin = &restored, w.settings.Origin(d.From)
@@ -275,7 +275,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 			p.Outputs = append(p.Outputs, task.Output{
 				Edge: w.job.Edges[edge.Edge],
 				Routing: operator.Routing{
-					Subtask: id.Index, MaxParallelism: cmp.Or(d.MaxParallelism[to.ID], to.MaxParallelism),
+					Subtask: id.Index, MaxParallelism: cmp.Or(d.MaxParallelism[to.ID], to.MaxParallelism), BatchSize: w.settings.BatchSize,
 					To: cmp.Or(to.Operators[0].UID, to.Operators[0].Name),
 				},
 				Side: edge.Side,
