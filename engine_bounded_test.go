@@ -14,7 +14,7 @@ import (
 // S104 (a): the last rows of a bounded job are visible when it ends, at once,
 // however far off the next checkpoint is.
 func TestBoundedJobDoesNotWaitForTheInterval(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for _, dir := range []string{"", t.TempDir()} {
 		files, b := t.TempDir(), newBoard()
 		r, _ := launch(t, t.Context(), func(job *Job) error {
@@ -37,7 +37,7 @@ func TestBoundedJobDoesNotWaitForTheInterval(t *testing.T) {
 // S104 (b): a bounded source beside an endless one: when it has ended checkpoints
 // go on, and after a restore it isn't read again.
 func TestCheckpointsGoOnBehindTheEndOfASource(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	dir, b := t.TempDir(), newBoard()
 	short, long, out := count(b, "short", 5).let(5), count(b, "long", far), newLedger[int](b, "out")
 	build := func(job *Job) error {
@@ -64,7 +64,7 @@ func TestCheckpointsGoOnBehindTheEndOfASource(t *testing.T) {
 
 // S104 (c): the commit of the last rows fails.
 func TestLastCommitFails(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for _, panics := range []bool{false, true} {
 		b := newBoard()
 		out := newLedger[string](b, "out")
@@ -85,7 +85,7 @@ func TestLastCommitFails(t *testing.T) {
 // S104 (d): one subtask has ended, one runs. What both remember is there after a
 // restart, also at another parallelism.
 func TestStateOfAnEndedSubtaskIsKept(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	dir, b := t.TempDir(), newBoard()
 	in, out := count(b, "in", far), newLedger[int](b, "out")
 	in.stretches = []interval{{0, 5}, {1000, far}}
@@ -130,7 +130,7 @@ func TestStateOfAnEndedSubtaskIsKept(t *testing.T) {
 // TestFinalCheckpointIsTriedAgainAtOnce has the sink decline it once: within the
 // tolerable number that costs a moment, beyond it the attempt.
 func TestFinalCheckpointIsTriedAgainAtOnce(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for tolerable := range 2 {
 		b := newBoard()
 		out := newLedger[string](b, "out")
@@ -196,7 +196,7 @@ func TestOneOfThreeCommitsFails(t *testing.T) {
 
 // TestWithoutCheckpointsABoundedJobCommitsAtItsEnd sets no interval.
 func TestWithoutCheckpointsABoundedJobCommitsAtItsEnd(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	files, b := t.TempDir(), newBoard()
 	in := count(b, "in", 10).let(5)
 	r, _ := launch(t, t.Context(), func(job *Job) error {
@@ -222,7 +222,7 @@ func TestEndlessJobWithoutCheckpointsCannotCommit(t *testing.T) {
 
 // TestCheckpointsInMemory have a warning, and a restart goes on from them.
 func TestCheckpointsInMemory(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	b := newBoard()
 	in, out := count(b, "in", 2*soFar).let(soFar), newLedger[string](b, "out")
 	in.fault = &fault{point: "read"}

@@ -184,7 +184,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 
 // TestDamagedCheckpointIsPassedOver falls back by itself, and says so.
 func TestDamagedCheckpointGivesWayToTheOneBefore(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	dir, b := t.TempDir(), newBoard()
 	in, out := count(b, "in", far), newLedger[string](b, "out")
 	build := passing(in, out, func(job *Job) {
@@ -215,10 +215,10 @@ func TestDamagedCheckpointGivesWayToTheOneBefore(t *testing.T) {
 // S46: a checkpoint whose metadata isn't whole is none. The metadata fails at
 // each of its steps, and whatever was left is never chosen.
 func TestIncompleteMetadataIsNeverChosen(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for _, op := range []string{"create", "write", "sync", "close", "rename"} {
-		t.Run(op, func(t *testing.T) {
-			t.Parallel()
+		t.Run(op, inItsWay(func(t *testing.T) {
+			parallel(t)
 			dir, b, full := t.TempDir(), newBoard(), atomic.Bool{}
 			disk := &filesystem.Faulty{FileSystem: filesystem.Local{}, Before: func(o, path string) error {
 				switch {
@@ -253,6 +253,6 @@ func TestIncompleteMetadataIsNeverChosen(t *testing.T) {
 			in.let(30)
 			stopped(t, b, "out: 29 is number 30", build)
 			same(t, "output", b.all("out: "), countedUpTo(30))
-		})
+		}))
 	}
 }

@@ -131,8 +131,8 @@ var functions = []struct {
 func TestFaultInAnyFunctionRestartsTheJob(t *testing.T) {
 	for _, f := range functions {
 		for _, panics := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/panics=%v", f.point, panics), func(t *testing.T) {
-				t.Parallel()
+			t.Run(fmt.Sprintf("%s/panics=%v", f.point, panics), inItsWay(func(t *testing.T) {
+				parallel(t)
 				e := newEverything(t, f.point, panics)
 				r, _ := launch(t, t.Context(), func(job *Job) error {
 					job.Checkpoints = Checkpoints{Interval: 10 * time.Millisecond, Dir: t.TempDir()}
@@ -168,7 +168,7 @@ func TestFaultInAnyFunctionRestartsTheJob(t *testing.T) {
 				if stack := failures[0].Stack; strings.Contains(stack, "engine_") != panicked || panics && !panicked {
 					t.Errorf("%v, with the stack %q", failures[0].Err, stack)
 				}
-			})
+			}))
 		}
 	}
 }

@@ -68,7 +68,7 @@ func chk(t *testing.T, dir, id string) (numbers []string) {
 // TestEndOfTheContextSuspends ends the context of a job that never ends by
 // itself, resumes it, and looks for what is missing or twice.
 func TestEndOfTheContextSuspends(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	dir, b := t.TempDir(), newBoard()
 	in, out := count(b, "in", far), newLedger[string](b, "out")
 	id := ""
@@ -122,11 +122,11 @@ func TestSuspendedBeforeItBegan(t *testing.T) {
 // when they finish goes, what they leave when they are cancelled goes or stays as the
 // policy says, and what fails or is suspended stays.
 func TestEndsFollowTheRetentionPolicy(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for _, retention := range []Retention{"", NotExternalized, DeleteOnCancel, RetainOnCancel} {
 		for end, stay := range map[string]bool{"finished": false, "cancelled": retention == RetainOnCancel, "failed": true, "suspended": true} {
-			t.Run(fmt.Sprintf("%s/%q", end, retention), func(t *testing.T) {
-				t.Parallel()
+			t.Run(fmt.Sprintf("%s/%q", end, retention), inItsWay(func(t *testing.T) {
+				parallel(t)
 				dir, b := t.TempDir(), newBoard()
 				in, out := count(b, "in", soFar+10).let(10), newLedger[string](b, "out")
 				if end == "failed" {
@@ -169,14 +169,14 @@ func TestEndsFollowTheRetentionPolicy(t *testing.T) {
 				} else if err != nil {
 					t.Errorf("it doesn't go on: %v", err)
 				}
-			})
+			}))
 		}
 	}
 }
 
 // TestCancelGivesUpWithItsContext cancels a job whose function doesn't come back.
 func TestCancelGivesUpWithItsContext(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	b, stuck := newBoard(), make(chan struct{})
 	r, _ := launch(t, t.Context(), func(job *Job) error {
 		Do(FromSlice(job, "in", []int{1}), "stuck", func(int) error { b.say("stuck"); <-stuck; return nil })

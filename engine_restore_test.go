@@ -191,7 +191,7 @@ func tenthsUpTo(n int) (all []string) {
 
 // TestRescaling goes from one parallelism to the next, with state of every kind.
 func TestRescaling(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	dir, b := t.TempDir(), newBoard()
 	in, out := count(b, "in", far), newLedger[string](b, "out")
 	n := 0
@@ -481,7 +481,7 @@ func TestTwoProcessesAgreeOnKeyGroups(t *testing.T) {
 // S01: a record that comes behind the barrier, while the other input's barrier
 // is still to come, isn't in the snapshot.
 func TestRecordBehindTheBarrierIsNotInTheSnapshot(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	dir, b := t.TempDir(), newBoard()
 	fast, slow := count(b, "fast", far).let(1), count(b, "slow", far).let(1)
 	held := make(chan struct{})

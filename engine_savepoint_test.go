@@ -41,7 +41,7 @@ func metadata(t *testing.T, dir string) snapshot.Checkpoint {
 // taken and are exact. They have ids of their own, and go on counting after the
 // savepoint's number (S25).
 func TestSavepoint(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	dir, points, b := t.TempDir(), t.TempDir(), newBoard()
 	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
 	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) { job.Checkpoints.Dir = dir }))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 // ways are how channels between subtasks may be carried.
@@ -26,6 +27,25 @@ func wayOf(t *testing.T) string {
 	return way
 }
 
+// inItsWay is a test, or one of its parts, that runs in a bubble of its own where its
+// way is a pipe: its clock is synctest's, and whoever is left behind is found.
+func inItsWay(test func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) {
+		if wayOf(t) == "pipe" {
+			synctest.Test(t, test)
+		} else {
+			test(t)
+		}
+	}
+}
+
+// parallel is t.Parallel, which there is none of in a bubble.
+func parallel(t *testing.T) {
+	if wayOf(t) != "pipe" {
+		t.Parallel()
+	}
+}
+
 // loopback makes a connection through the machine's own network.
 func loopback() (writer, reader net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +63,8 @@ func loopback() (writer, reader net.Conn) {
 }
 
 // TestEngineOverEveryKindOfChannel runs tests of whole jobs with channels that
-// write and read bytes, in line and over connections.
+// write and read bytes: in line, through pipes on synctest's clock, and through the
+// machine's own network.
 func TestEngineOverEveryKindOfChannel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the same tests, with direct channels, are run by themselves")
@@ -59,18 +80,19 @@ func TestEngineOverEveryKindOfChannel(t *testing.T) {
 				"no checkpoints":     TestWithoutCheckpointsABoundedJobCommitsAtItsEnd,
 				"in memory":          TestCheckpointsInMemory,
 				"suspended":          TestEndOfTheContextSuspends,
-				"cancelled":          TestEndsFollowTheRetentionPolicy,
 				"given up":           TestCancelGivesUpWithItsContext,
-				"faults":             TestFaultInAnyFunctionRestartsTheJob,
 				"damaged checkpoint": TestDamagedCheckpointGivesWayToTheOneBefore,
 				"rescaling":          TestRescaling,
+				"savepoint":          TestSavepoint,
 				"barriers":           TestRecordBehindTheBarrierIsNotInTheSnapshot,
 				"views":              TestRecordsGoWhereViewsSayInOrder,
 				"sides":              TestSideOutputsOfAUnionAreOne,
-				"torn metadata":      TestIncompleteMetadataIsNeverChosen,
 			} {
-				t.Run(name, test)
+				t.Run(name, inItsWay(test))
 			}
+			t.Run("faults", TestFaultInAnyFunctionRestartsTheJob)
+			t.Run("ends", TestEndsFollowTheRetentionPolicy)
+			t.Run("torn metadata", TestIncompleteMetadataIsNeverChosen)
 		})
 	}
 }

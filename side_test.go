@@ -27,13 +27,14 @@ func TestSideOutputsOfAUnionAreOne(t *testing.T) {
 	long := NewTag[int]("long")
 	var short []string
 	var lengths []int
-	err := Run(context.Background(), func(job *Job) error {
+	r, _ := launch(t, context.Background(), func(job *Job) error {
 		in := KeyBy(FromSlice(job, "in", []string{"to", "whom", "it", "concerns"}), func(s string) string { return s })
 		a, b := Process(in, "a", sortOut(long)), Process(in, "b", sortOut(NewTag[int]("long")))
 		Collect(Union(a, b), "short", &short)
 		Collect(Side(Union(a, b), long), "lengths", &lengths)
 		return nil
 	})
+	err := wait(t, r)
 	slices.Sort(short)
 	slices.Sort(lengths)
 	if err != nil || !slices.Equal(short, []string{"it", "it", "to", "to"}) || !slices.Equal(lengths, []int{4, 4, 8, 8}) {
