@@ -107,7 +107,8 @@ func (f *targetFile) Finish() (state.File, error) {
 }
 
 // Abort implements state.TargetFile. What it can't delete is deleted with the
-// checkpoint, or cleaned up later.
+// checkpoint, or cleaned up later. If that has been deleted already, creating the file
+// has brought its directory back.
 func (f *targetFile) Abort() {
 	if f.w != nil {
 		f.w.Close()
@@ -115,6 +116,7 @@ func (f *targetFile) Abort() {
 	}
 	if f.name != "" {
 		f.to.Files.Remove(f.path())
+		f.to.Files.Remove(f.to.Dir) // if it is empty
 	}
 }
 
