@@ -19,6 +19,8 @@ import (
 	"github.com/weirstream/weir/connector/file"
 	"github.com/weirstream/weir/filesystem"
 	"github.com/weirstream/weir/internal/config"
+	"github.com/weirstream/weir/internal/run"
+	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/record"
 	"github.com/weirstream/weir/state"
 )
@@ -39,7 +41,9 @@ var points = []string{
 	"error align", "error freeze", "error capture", "error write", "error before write _metadata", "error before rename _metadata",
 	"error before write chk-", "error before write out", "error before rename out", "error user function", "error user panic",
 	"lose control.Trigger", "lose control.Ack", "lose control.Complete", "lose control.Abort", "lose control.Request", "lose control.Assign", "lose control.Ended",
-	"late control.Trigger", "late control.Ack", "late control.Complete", "repeat control.Ack", "repeat control.Assign", "repeat control.Complete", "savepoint", "stop",
+	"late control.Trigger", "late control.Ack", "late control.Complete", "repeat control.Ack", "repeat control.Assign", "repeat control.Complete",
+	"delay write _metadata", "delay rename _metadata", "delay write chk-", "delay sync chk-", "delay rename out", "crash tears", "crash reorders",
+	"savepoint", "stop", "cancel", "restart behind a cancellation",
 }
 
 // TestSimulatedJobIsExact lives through many lives of a job, each with crashes,
@@ -115,8 +119,12 @@ type life struct {
 	records []rec
 	splits  int
 	account account
-	gone    map[string]bool // the jobs that have left nothing
+	gone    map[string]bool // the jobs that have left nothing, or what is their user's now
 	aims    int             // counts the points that were aimed at, from a place of the seed's
+
+	retention Retention
+	from      string // what the next process starts from
+	orphans   bool   // a job was cancelled before its first checkpoint: its unfinished output stays
 }
 
 type rec struct {
@@ -139,6 +147,8 @@ func newLife(t *testing.T, seed uint64) *life {
 	l.w = newWorld(seed, trace)
 	l.splits = 1 + l.w.rng.IntN(8)
 	l.w.rare = []int{3, 30, 300, 3000}[l.w.rng.IntN(4)]
+	l.w.cancels = l.w.rng.IntN(4) == 0
+	l.retention, l.from = []Retention{RetainOnCancel, DeleteOnCancel}[l.w.rng.IntN(3)/2], Latest
 	l.aims = int(seed)
 	for i := range 100 + l.w.rng.IntN(1000) {
 		l.records = append(l.records, rec{string(rune('a' + l.w.rng.IntN(20))), i})
@@ -157,6 +167,16 @@ func (l *life) live() error {
 			return errors.New("it doesn't finish though nothing is wrong any more")
 		}
 		finished, err := l.process()
+		switch {
+		case errors.Is(err, ErrCancelled) && l.retention == DeleteOnCancel:
+			return errors.Join(l.check(false), l.checkGone())
+		case errors.Is(err, run.ErrCancelled) && l.retention == DeleteOnCancel:
+			return l.check(false)
+		case errors.Is(err, run.ErrCancelled):
+			err = l.goOn()
+		case errors.Is(err, ErrCancelled):
+			err = nil
+		}
 		if err != nil {
 			return fmt.Errorf("start %d: %w", start, err)
 		}
@@ -176,9 +196,8 @@ func (l *life) process() (finished bool, err error) {
 	w.aim.fault, w.aim.point, _ = strings.Cut(points[l.aims%len(points)], " ")
 	w.aim.nth = 1 + pick.IntN(1+pick.IntN(4)) // some points aren't reached so often
 	l.aims += 7                               // has no factor in common with their number, so each gets its turn
-	from := Latest
 	if w.anew {
-		from, w.anew = w.stopped, false
+		l.from, w.anew = w.stopped, false
 	}
 	settings := []string{
 		"execution.checkpointing.dir=file:///ckpt",
@@ -194,8 +213,12 @@ func (l *life) process() (finished bool, err error) {
 		"restart-strategy.fixed-delay.attempts=20",
 		"pipeline.name=simulated",
 		fmt.Sprintf("execution.checkpointing.max-concurrent-checkpoints=%d", 1+pick.IntN(3)),
-		"execution.state-recovery.path=" + from,
+		"execution.checkpointing.externalized-checkpoint-retention=" + string(l.retention),
 	}
+	if l.from != "" {
+		settings = append(settings, "execution.state-recovery.path="+l.from)
+	}
+	l.from = Latest
 	files := filesystem.Set{"file": w.files()}
 	p, err := prepare(func(job *Job) error { return l.build(job, files) }, config.Layer{}, config.Assignments(settings))
 	if err != nil {
@@ -203,8 +226,41 @@ func (l *life) process() (finished bool, err error) {
 	}
 	return w.execute(p, environment{
 		executor: w, files: files, random: w.rng.Uint64, log: l.log,
-		encode: pick.IntN(2) == 0, sliceMax: 1 << pick.IntN(6), line: w.send,
+		encode: pick.IntN(2) == 0, batchMax: 1 << pick.IntN(11), sliceMax: 1 << pick.IntN(6), line: w.send,
 	})
+}
+
+// goOn does what the user of a job does that was cancelled too early: it is started
+// as a new one, from the newest checkpoint that is left, or else as it was before.
+func (l *life) goOn() error {
+	runs, err := run.Open(l.w.disk, "/ckpt").All()
+	if err != nil {
+		return err
+	}
+	last := runs[0]
+	l.gone[last.ID] = true
+	dir := "/ckpt/" + last.ID
+	kept := &snapshot.Directory{Files: l.w.disk, Path: dir, URI: "file://" + dir}
+	found, err := kept.Latest(context.Background(), true)
+	l.from, l.orphans = cmp.Or(found.Dir, last.From.Path), found.Dir == ""
+	l.w.hits["restart behind a cancellation"]++
+	return err
+}
+
+// checkGone holds a job whose checkpoints were to go when it was cancelled to that.
+func (l *life) checkGone() error {
+	for point := range l.w.hits {
+		if strings.HasPrefix(point, "error before") || strings.HasPrefix(point, "kill") {
+			return nil // then some may be left
+		}
+	}
+	all, err := l.w.disk.List("/ckpt")
+	for _, e := range all {
+		if e.Name != ".runs" && !l.gone[e.Name] {
+			return fmt.Errorf("the cancelled job has left %s", e.Name)
+		}
+	}
+	return err
 }
 
 // build is the job: two sources, keyed state of several kinds, a buffer that is
@@ -377,7 +433,7 @@ func (l *life) check(finished bool) error {
 				if err := l.count(o.dir+"/"+e.Name, got); err != nil {
 					return err
 				}
-			case finished:
+			case finished && !l.orphans:
 				return fmt.Errorf("left behind: %s/%s", o.dir, e.Name)
 			}
 		}

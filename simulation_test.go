@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -23,13 +24,14 @@ import (
 // forgets; a line between job master and worker that loses, delays and repeats.
 // The same seed gives the same life, to the last step.
 type world struct {
-	rng   *rand.Rand
-	now   time.Time
-	disk  *filesystem.Memory
-	calm  bool           // no more faults: the job is to come to its end
-	rare  int            // how much rarer than usual faults are that nobody aims at
-	hits  map[string]int // how often each fault was injected, by "kind point"
-	trace func(format string, args ...any)
+	rng     *rand.Rand
+	now     time.Time
+	disk    *filesystem.Memory
+	calm    bool           // no more faults: the job is to come to its end
+	rare    int            // how much rarer than usual faults are that nobody aims at
+	hits    map[string]int // how often each fault was injected, by "kind point"
+	trace   func(format string, args ...any)
+	cancels bool // the job is to be cancelled some time, once
 	// savepoints are the directories of those taken; they stay for ever.
 	savepoints []string
 	stopped    string // the URI of the one that the job was last stopped with
@@ -43,7 +45,8 @@ type process struct {
 	world  *world
 	dead   bool
 	loops  []*simLoop
-	works  []simWork
+	works  []*simWork
+	at     *simWork // the work that is being done; nil while a loop is at its turn
 	timers []simTimer
 	lines  [2][]func() // messages under way, to the worker and to the master, in order
 	late   []func()    // messages that have lost their place
@@ -65,9 +68,14 @@ type simLoop struct {
 	awake bool
 }
 
+// simWork is work beside the loops. Where the file system takes its time with it,
+// others go on.
 type simWork struct {
-	name string
-	work func()
+	name  string
+	begun bool
+	on    func() (struct{}, bool) // goes on with it; false: it is done
+	pause func(struct{}) bool
+	end   func() // unwinds what has begun
 }
 
 type simTimer struct {
@@ -146,7 +154,12 @@ func (w *world) After(d time.Duration, f func()) func() {
 
 // Go implements executor.Executor.
 func (w *world) Go(name string, work func()) {
-	w.works = append(w.works, simWork{name, work})
+	it := &simWork{name: name}
+	it.on, it.end = iter.Pull(func(pause func(struct{}) bool) {
+		it.pause = pause
+		work()
+	})
+	w.works = append(w.works, it)
 }
 
 // Loop implements executor.Executor.
@@ -182,13 +195,7 @@ func (w *world) tick() bool {
 	case i < len(awake):
 		w.step(awake[i])
 	case i < len(awake)+len(w.works):
-		i -= len(awake)
-		it := w.works[i]
-		w.works = slices.Delete(w.works, i, i+1)
-		w.trace("work %s", it.name)
-		w.reach("before "+it.name, 300, 0)
-		it.work()
-		w.reach("after "+it.name, 300, 0)
+		w.work(w.works[i-len(awake)])
 	case i < len(awake)+len(w.works)+len(w.late):
 		i -= len(awake) + len(w.works)
 		f := w.late[i]
@@ -204,6 +211,21 @@ func (w *world) tick() bool {
 		}
 	}
 	return true
+}
+
+// work begins with a work, or goes on with one that has been waiting.
+func (w *world) work(it *simWork) {
+	if !it.begun {
+		w.trace("work %s", it.name)
+		w.reach("before "+it.name, 300, 0)
+	}
+	it.begun, w.at = true, it
+	defer func() { w.at = nil }()
+	if _, waits := it.on(); waits {
+		return
+	}
+	w.works = slices.DeleteFunc(w.works, func(other *simWork) bool { return other == it })
+	w.reach("after "+it.name, 300, 0)
 }
 
 func (w *world) step(l *simLoop) {
@@ -256,8 +278,9 @@ func (w *world) run(done func() bool) (alive bool, err error) {
 }
 
 // execute runs a job until it ends or the process is killed. That it fails is an
-// error only when nothing is to blame for it.
+// error only when nothing is to blame for it. That it was cancelled always is.
 func (w *world) execute(p *plan, env environment) (finished bool, err error) {
+	defer w.end()
 	var running *Running
 	var failed error
 	alive, err := w.run(func() bool { // starting can be struck as well
@@ -270,6 +293,11 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 		if running != nil && !w.calm && w.chance(5000) {
 			failed = w.stop(running)
 		}
+		if running != nil && w.cancels && !w.calm && w.chance(5000) {
+			w.hits["cancel"]++
+			w.cancels = false
+			running.master.Cancel()
+		}
 		return failed != nil || running.over()
 	})
 	switch {
@@ -280,6 +308,8 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 	case errors.Is(failed, run.ErrStopped): // and the process died before there was a new run
 		w.anew = true
 		return false, nil
+	case errors.Is(failed, run.ErrCancelled):
+		return false, failed
 	case failed == nil:
 		failed, w.id = running.Wait(), running.ID()
 		w.anew = running.master.Outcome().Savepoint != ""
@@ -289,7 +319,7 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 	}
 	if failed != nil {
 		w.trace("failed: %v", failed)
-		if w.calm {
+		if w.calm || errors.Is(failed, ErrCancelled) {
 			return false, failed
 		}
 	}
@@ -359,10 +389,44 @@ func (p *process) String() string {
 func (w *world) crash() {
 	keep := func(c filesystem.Change) int { return c.Bytes } // kill -9: the machine lives on
 	if w.chance(3) {                                         // the machine dies: what wasn't synced is there in part
-		keep = func(c filesystem.Change) int { return w.rng.IntN(c.Bytes + 1) }
+		kept := map[bool]int{}
+		keep = func(c filesystem.Change) int {
+			n := w.rng.IntN(c.Bytes + 1)
+			if kept[n > 0]++; 0 < n && n < c.Bytes {
+				w.hits["crash tears"]++
+			}
+			return n
+		}
+		defer func() {
+			if kept[true] > 0 && kept[false] > 0 {
+				w.hits["crash reorders"]++ // what was done later may be there without what was done before
+			}
+		}()
 	}
 	w.disk.Crash(keep)
 	w.boot()
+}
+
+// end ends the process, and unwinds what it was at.
+func (w *world) end() {
+	for w.dead = true; len(w.works) > 0; w.works = w.works[1:] {
+		w.works[0].end()
+	}
+}
+
+// wait is where the file system takes its time: the work that it is asked by stands
+// still, and a loop does, with all the others.
+func (w *world) wait(point string) {
+	if w.calm || !w.chance(40) {
+		return
+	}
+	w.hits["delay "+point]++
+	if it := w.at; it != nil {
+		w.trace("%s waits at %s", it.name, point)
+		it.pause(struct{}{})
+		return
+	}
+	w.now = w.now.Add(time.Duration(w.rng.IntN(500)) * time.Millisecond)
 }
 
 // files is the disk as the job sees it.
@@ -384,6 +448,9 @@ func (w *world) files() filesystem.FileSystem {
 			}
 			if op == "lock" {
 				return nil
+			}
+			if w.wait(point(op, path)); p.dead {
+				return errKilled
 			}
 			err := w.reach("before "+point(op, path), 600, 500)
 			if err != nil && op == "write" {
