@@ -36,9 +36,10 @@ func TestMain(m *testing.M) {
 
 // The programs; each is built once, by the first test that needs it.
 var (
-	wordcount = program("./examples/wordcount")
-	probe     = program("./testdata/programs/probe")  // jobs that are wrong, fail, or block
-	greedy    = program("./testdata/programs/greedy") // has taken flags that are the engine's
+	wordcount  = program("./examples/wordcount")
+	probe      = program("./testdata/programs/probe")   // jobs that are wrong, fail, or block
+	greedy     = program("./testdata/programs/greedy")  // has taken flags that are the engine's
+	steeredJob = program("./testdata/programs/steered") // does what it is told
 )
 
 func program(pkg string) func(*testing.T) string {
