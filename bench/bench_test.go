@@ -13,7 +13,7 @@ import (
 )
 
 // tiny lets every row run in a moment.
-var tiny = scale{small: 100, large: 5_000, interval: 10 * time.Millisecond, enough: 300 * time.Millisecond, files: 30}
+var tiny = scale{small: 100, large: 5_000, interval: 10 * time.Millisecond, enough: 300 * time.Millisecond, files: 30, checkpoints: 300}
 
 // agreed is what every line of -json must hold.
 var agreed = []string{"compared_rate", "compared_with", "rate", "ratio", "row", "unit"}

@@ -40,7 +40,7 @@ func main() {
 	if *asJSON {
 		show = lines(os.Stdout)
 	}
-	all := rows(scale{small: 1_000, large: 1_000_000, interval: time.Second, enough: 3500 * time.Millisecond, files: 10_000})
+	all := rows(scale{small: 1_000, large: 1_000_000, interval: time.Second, enough: 3500 * time.Millisecond, files: 10_000, checkpoints: 10_000})
 	if err := bench(all, wanted, time.Duration(*seconds*float64(time.Second)), show); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -70,6 +70,7 @@ type scale struct {
 	interval     time.Duration // of checkpoints, called 1s
 	enough       time.Duration // for some checkpoints
 	files        int           // called 10K
+	checkpoints  int           // called 10K
 }
 
 // rows are all rows there are, in the table's order.
@@ -91,6 +92,9 @@ func rows(s scale) []row {
 		memoryRow("memory 1.4M", s.large*14/10),
 		firstRecordRow("first record", 1),
 		firstRecordRow("first record 10K files", s.files),
+		coordinateRow("coordinate 200 subtasks", 200),
+		coordinateRow("coordinate 400 subtasks", 400),
+		historyRow("checkpoint 10K", s.checkpoints),
 	}
 }
 
