@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,14 +19,13 @@ func TestSeveralCheckpointsAtOnce(t *testing.T) {
 	dir, b := t.TempDir(), newBoard()
 	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
 	second := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(second) })
 	disk := &filesystem.Faulty{FileSystem: filesystem.Local{}, Before: func(op, path string) error {
 		switch {
 		case op == "create" && strings.Contains(path, "/chk-1/"):
 			<-second
 		case op == "create" && strings.Contains(path, "/chk-2/"):
-			if b.say("chk-2 is written"); b.times("chk-2 is written") == 1 {
-				close(second)
-			}
+			begun()
 		}
 		return nil
 	}}
@@ -36,6 +36,7 @@ func TestSeveralCheckpointsAtOnce(t *testing.T) {
 			config.InlineThreshold.Key():       "0",
 		}
 	}), func(env *environment) { env.files = filesystem.Set{"file": disk} })
+	t.Cleanup(begun)
 	b.await(t, 1, "out: 9 is number 10")
 	if err := soon(t, "the end", func() error { return r.Cancel(context.Background()) }); err != nil {
 		t.Fatal(err)
