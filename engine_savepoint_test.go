@@ -29,6 +29,16 @@ func savepoint(t *testing.T, r *Running, dir string) (path string, err error) {
 	return got.path, got.err
 }
 
+// obstacle is a file where a directory is wanted.
+func obstacle(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // metadata reads that of a checkpoint or a savepoint.
 func metadata(t *testing.T, dir string) snapshot.Checkpoint {
 	t.Helper()
@@ -161,10 +171,7 @@ func TestSavepointThatCantBeWritten(t *testing.T) {
 	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
 	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) { job.Checkpoints.Dir = dir }))
 	b.await(t, 1, "out: 9 is number 10")
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := obstacle(t)
 	_, err := savepoint(t, r, file)
 	wants(t, err, `"passing"`, file)
 	_, err = savepoint(t, r, "")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -111,10 +110,7 @@ func TestStopThatFailsLetsTheJobGoOn(t *testing.T) {
 	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
 	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) { job.Checkpoints.Dir = dir }))
 	b.await(t, 1, "out: 9 is number 10")
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := obstacle(t)
 	_, err := halted(t, r, Stop{Dir: file})
 	wants(t, err, `"passing"`, file)
 	_, err = halted(t, r, Stop{})
@@ -138,10 +134,7 @@ func TestDrainThatFailsRestartsTheJob(t *testing.T) {
 	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
 	r, _ := launch(t, t.Context(), passing(in, out, nil))
 	b.await(t, 1, "out: 9 is number 10")
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := obstacle(t)
 	_, err := halted(t, r, Stop{Dir: file, Drain: true})
 	wants(t, err, file)
 	in.let(20)

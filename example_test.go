@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/weirstream/weir"
+	"github.com/weirstream/weir/connector/datagen"
 	"github.com/weirstream/weir/state"
 )
 
@@ -324,4 +327,48 @@ func ExampleReplicate() {
 	// EUR 1.08
 	// GBP 1.27
 	// GBP 1.27
+}
+
+// A job is stopped with a savepoint, and another goes on where it has stopped: in all,
+// each number is counted once.
+func ExampleRunning_Stop() {
+	dir, err := os.MkdirTemp("", "savepoints")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	var count int64
+	first := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(first) })
+	build := func(job *weir.Job) error {
+		numbers := weir.From(job, "numbers", datagen.Source[int64]{
+			Count: 2000, Rate: 10_000, Make: func(n int64, _ *rand.Rand) int64 { return n },
+		})
+		counts := weir.Count(weir.KeyBy(numbers, func(int64) string { return "all" }), "count")
+		weir.Do(counts, "keep", func(c weir.Pair[string, int64]) error {
+			count = c.Value
+			begun()
+			return nil
+		})
+		return nil
+	}
+	ctx := context.Background()
+	running, err := weir.Start(ctx, build)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	<-first
+	savepoint, err := running.Stop(ctx, weir.Stop{Dir: dir})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = weir.Run(ctx, func(job *weir.Job) error {
+		job.From = savepoint
+		return build(job)
+	})
+	fmt.Println(count, err)
+	// Output: 2000 <nil>
 }
