@@ -105,21 +105,27 @@ func (r *routine) completed() int {
 
 // A cost is what some checkpoints took.
 type cost struct {
-	time           time.Duration
+	fastest        time.Duration // of them
 	mallocs, calls int
 }
 
-// measure takes ten checkpoints.
-func (r *routine) measure() cost {
-	r.disk.Crash(func(c filesystem.Change) int { return c.Bytes }) // it forgets what it could bring back
+// add takes one more checkpoint.
+func (r *routine) add(to cost) cost {
 	var before, after runtime.MemStats
+	calls := r.calls
 	runtime.ReadMemStats(&before)
-	calls, began := r.calls, time.Now()
-	r.checkpoints(10)
+	began := time.Now()
+	r.checkpoints(1)
 	took := time.Since(began)
 	runtime.ReadMemStats(&after)
-	return cost{took, int(after.Mallocs - before.Mallocs), r.calls - calls}
+	if to.mallocs == 0 || took < to.fastest {
+		to.fastest = took
+	}
+	return cost{to.fastest, to.mallocs + int(after.Mallocs-before.Mallocs), to.calls + r.calls - calls}
 }
+
+// forget has the disk forget what it could bring back.
+func (r *routine) forget() { r.disk.Crash(func(c filesystem.Change) int { return c.Bytes }) }
 
 // inUse is how much memory there is that isn't garbage.
 func inUse() float64 {
@@ -131,8 +137,8 @@ func inUse() float64 {
 
 // S145: the last hundred of ten thousand checkpoints, each of a hundred subtasks, cost
 // what the first hundred do: time, allocations, calls of the file system, and memory.
-// The two hundreds are taken in turns, each by a job of its own, since other programs
-// use the processors, too.
+// The two hundreds are taken in turns, each by a job of its own, and the fastest of each
+// is compared, since other programs use the processors, too.
 func TestCheckpointsCostWhatTheyDidAtFirst(t *testing.T) {
 	all := 10_000
 	if testing.Short() {
@@ -143,29 +149,29 @@ func TestCheckpointsCostWhatTheyDidAtFirst(t *testing.T) {
 	old := newRoutine(t, subtasks)
 	old.checkpoints(10)
 	begun := inUse() - empty
-	for range (all - 110) / 10 {
-		old.measure()
+	for old.completed() < all-100 {
+		old.checkpoints(10)
+		old.forget()
 	}
 	if grown := inUse() - empty; grown > 1.2*begun {
 		t.Errorf("after %d checkpoints there are %.0f bytes in use, after ten there were %.0f", all, grown, begun)
 	}
 	fresh := newRoutine(t, subtasks)
 	fresh.checkpoints(10)
-	var ratios []float64
 	var first, last cost
-	for range 10 {
-		a, b := fresh.measure(), old.measure()
-		ratios = append(ratios, float64(b.time)/float64(a.time))
-		first = cost{mallocs: first.mallocs + a.mallocs, calls: first.calls + a.calls}
-		last = cost{mallocs: last.mallocs + b.mallocs, calls: last.calls + b.calls}
+	for i := range 100 {
+		if i%10 == 0 {
+			fresh.forget()
+			old.forget()
+		}
+		first, last = fresh.add(first), old.add(last)
 	}
-	slices.Sort(ratios)
-	t.Logf("times compare as %.2f; first %+v, last %+v, %.0f bytes in use", ratios, first, last, begun)
-	if ratios[len(ratios)/2] > 1.2 || float64(last.mallocs) > 1.2*float64(first.mallocs) || float64(last.calls) > 1.2*float64(first.calls) {
-		t.Errorf("times compare as %.2f; first %+v, last %+v", ratios, first, last)
+	t.Logf("first %+v, last %+v, %.0f bytes in use", first, last, begun)
+	more := func(a, b int) bool { return float64(b) > 1.2*float64(a) }
+	if more(int(first.fastest), int(last.fastest)) || more(first.mallocs, last.mallocs) || more(first.calls, last.calls) {
+		t.Errorf("the first ones take %+v, the last ones %+v", first, last)
 	}
 	if got := old.completed(); got != all {
 		t.Errorf("%d checkpoints, want %d", got, all)
 	}
-	runtime.KeepAlive(old)
 }
