@@ -1,18 +1,22 @@
 # make check   before a commit: format, vet, lint, the fast tests
 # make test    everything, with the race detector; what CI runs
+# make cover   how much of what decides is covered by the tests beside it
 # make soak    ten thousand lives of the simulation, and the black-box tests again and again
 
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: check test soak fmt vet lint
+.PHONY: check test cover soak fmt vet lint
 
 check: fmt vet lint
 	$(GO) test -short ./...
 
-test: fmt vet
+test: fmt vet cover
 	$(GO) test -run Simulat .
 	$(GO) test -race -timeout 14m ./...
+
+cover:
+	$(GO) test -run Covered -coverage -v .
 
 soak: vet
 	$(GO) test -run Simulat -seeds 10000 -timeout 60m .
