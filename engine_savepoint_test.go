@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirstream/weir/filesystem"
@@ -109,13 +111,13 @@ func TestSavepointIsNoRecoveryPoint(t *testing.T) {
 		job.Checkpoints.Dir, job.Checkpoints.Interval = dir, time.Hour
 		job.Config = map[string]string{"execution.checkpointing.savepoint-dir": "file://" + points}
 	}))
-	b.await(t, 1, "in reads 9")
+	b.await(t, 1, "out takes 9 is number 10")
 	if _, _, err := r.Checkpoint(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	b.await(t, 1, "out: 9 is number 10")
 	in.let(soFar)
-	b.await(t, 1, fmt.Sprintf("in reads %d", soFar-1))
+	b.await(t, 1, fmt.Sprintf("out takes %d is number %d", soFar-1, soFar))
 	path := must(savepoint(t, r, ""))(t)
 	found := must(filepath.Glob(filepath.Join(points, "savepoint-*")))(t)
 	if len(found) != 1 || "file://"+found[0] != path {
@@ -132,7 +134,7 @@ func TestSavepointIsNoRecoveryPoint(t *testing.T) {
 	}
 	in.let(2 * soFar)
 	b.await(t, 2, "out opens")
-	b.await(t, 1, fmt.Sprintf("in reads %d", 2*soFar-1))
+	b.await(t, 1, fmt.Sprintf("out takes %d is number %d", 2*soFar-1, 2*soFar))
 	soon(t, "a checkpoint", func() error {
 		for { // not before the restart is over
 			_, _, err := r.Checkpoint(t.Context(), false)
@@ -194,7 +196,7 @@ func TestCheckpointOnDemand(t *testing.T) {
 	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) {
 		job.Checkpoints.Dir, job.Checkpoints.Interval = dir, time.Hour
 	}))
-	b.await(t, 1, "in reads 9")
+	b.await(t, 1, "out takes 9 is number 10")
 	var last string
 	for want := uint64(1); want <= 3; want++ {
 		n, path, err := r.Checkpoint(t.Context(), want%2 == 0)
@@ -214,4 +216,169 @@ func TestCheckpointOnDemand(t *testing.T) {
 	launch(t, t.Context(), passing(in, again, func(job *Job) { job.Name, job.From = "again", last }))
 	b.await(t, 1, "again: 19 is number 20")
 	same(t, "again", b.all("again: "), countedUpTo(20)[10:])
+}
+
+// recovering is passing whose restarts go on from savepoints, too.
+func recovering(in *numbers, out *ledger[string], dir string) func(*Job) error {
+	return passing(in, out, func(job *Job) {
+		job.From, job.Checkpoints.Dir, job.Checkpoints.Interval = Latest, dir, time.Hour
+		job.Checkpoints.Retained = 1
+		job.Config = map[string]string{"execution.checkpointing.prefer-checkpoint-for-recovery": "false"}
+	})
+}
+
+// TestSavepointAsRecoveryPoint has a job go on from its own savepoints: after a
+// failure, and in the next process. Outputs are committed for them, and are exact.
+func TestSavepointAsRecoveryPoint(t *testing.T) {
+	t.Parallel()
+	dir, points, b := t.TempDir(), t.TempDir(), newBoard()
+	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
+	in.fault = &fault{point: "read"}
+	ctx, suspend := context.WithCancel(t.Context())
+	r, _ := launch(t, ctx, recovering(in, out, dir))
+	b.await(t, 1, "out takes 9 is number 10")
+	if _, _, err := r.Checkpoint(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	in.let(soFar)
+	b.await(t, 1, fmt.Sprintf("out takes %d is number %d", soFar-1, soFar))
+	path := must(savepoint(t, r, points))(t)
+	b.await(t, 1, fmt.Sprintf("out: %d is number %d", soFar-1, soFar))
+	in.let(2 * soFar)
+	b.await(t, 1, fmt.Sprintf("out takes %d is number %d", 2*soFar-1, 2*soFar))
+	if s := r.Checkpoints(); r.Status().Restarts != 1 || s.LatestRestore.Path != path || !s.LatestRestore.Savepoint || s.LatestCompleted.Number != 1 {
+		t.Errorf("%+v", s.LatestRestore)
+	}
+	must(savepoint(t, r, points))(t)
+	b.await(t, 1, fmt.Sprintf("out: %d is number %d", 2*soFar-1, 2*soFar))
+	suspend()
+	if err := wait(t, r); !errors.Is(err, ErrSuspended) {
+		t.Fatal(err)
+	}
+	if o := r.master.Outcome(); o.Latest != 3 || filepath.Dir(o.Dir) != points {
+		t.Errorf("it would go on from %+v", o)
+	}
+	r, _ = launch(t, t.Context(), recovering(in.let(3*soFar), out, dir))
+	b.await(t, 1, fmt.Sprintf("out takes %d is number %d", 3*soFar-1, 3*soFar))
+	if n, _, err := r.Checkpoint(t.Context(), false); n != 4 || err != nil {
+		t.Error(n, err)
+	}
+	b.await(t, 1, fmt.Sprintf("out: %d is number %d", 3*soFar-1, 3*soFar))
+	same(t, "out", b.all("out: "), countedUpTo(3*soFar))
+	for n := range 3 * soFar {
+		if times := b.times(fmt.Sprintf("in reads %d", n)); times != 1 {
+			t.Errorf("%d was read %d times", n, times)
+		}
+	}
+}
+
+// S34: outputs were committed for a savepoint, and its user moves it away. The job
+// doesn't go below it, and says what to do; when that is done, it goes on.
+func TestRecoveryPointThatIsGone(t *testing.T) {
+	t.Parallel()
+	dir, points, b := t.TempDir(), t.TempDir(), newBoard()
+	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
+	in.fault = &fault{point: "read"}
+	r, _ := launch(t, t.Context(), recovering(in, out, dir))
+	b.await(t, 1, "out takes 9 is number 10")
+	_, chk, err := r.Checkpoint(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.let(soFar)
+	b.await(t, 1, fmt.Sprintf("out takes %d is number %d", soFar-1, soFar))
+	path := must(savepoint(t, r, points))(t)
+	b.await(t, 1, fmt.Sprintf("out: %d is number %d", soFar-1, soFar))
+	away := filepath.Join(t.TempDir(), "away")
+	if err := os.Rename(path, away); err != nil {
+		t.Fatal(err)
+	}
+	in.let(2 * soFar)
+	wants(t, wait(t, r), "savepoint 2, whose outputs are committed", path, "checkpoint 1 ("+chk+")")
+	r, _ = launch(t, t.Context(), recovering(in, out, dir)) // the next process finds the same
+	wants(t, wait(t, r), "savepoint 2, whose outputs are committed", path, "checkpoint 1 ("+chk+")")
+	if err := os.Rename(away, path); err != nil {
+		t.Fatal(err)
+	}
+	r, _ = launch(t, t.Context(), recovering(in, out, dir))
+	b.await(t, 1, fmt.Sprintf("out takes %d is number %d", 2*soFar-1, 2*soFar))
+	if _, _, err := r.Checkpoint(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, 1, fmt.Sprintf("out: %d is number %d", 2*soFar-1, 2*soFar))
+	same(t, "out", b.all("out: "), countedUpTo(2*soFar))
+}
+
+// S34: the same with a savepoint for which there was nothing to commit: the
+// checkpoint before serves as well, and the log says that it has to.
+func TestRecoveryPointThatIsntNeeded(t *testing.T) {
+	t.Parallel()
+	dir, points, b := t.TempDir(), t.TempDir(), newBoard()
+	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
+	in.fault = &fault{point: "read"}
+	r, log := launch(t, t.Context(), recovering(in, out, dir))
+	b.await(t, 1, "out takes 9 is number 10")
+	if _, _, err := r.Checkpoint(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, 1, "out: 9 is number 10")
+	path := must(savepoint(t, r, points))(t)
+	b.await(t, 3, "out commits") // at the start, for the checkpoint, for the savepoint
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+	in.let(2 * soFar)
+	b.await(t, 1, fmt.Sprintf("out takes %d is number %d", 2*soFar-1, 2*soFar))
+	if n, _, err := r.Checkpoint(t.Context(), false); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	b.await(t, 1, fmt.Sprintf("out: %d is number %d", 2*soFar-1, 2*soFar))
+	same(t, "out", b.all("out: "), countedUpTo(2*soFar))
+	if s := r.Checkpoints().LatestRestore; s.Number != 1 || !strings.Contains(log.String(), "savepoint 2") {
+		t.Errorf("restored is %+v\n%s", s, log)
+	}
+}
+
+// S136: a savepoint takes three times as long as a checkpoint may. Who asked for it
+// waits only for five seconds; it goes on, beside checkpoints that come as ever, and
+// is there in the end. One that takes longer than its own timeout fails, and the job
+// doesn't mind.
+func TestSavepointHasItsOwnTimeout(t *testing.T) {
+	for timeout, completes := range map[string]bool{"1 h": true, "20 s": false} {
+		t.Run(timeout, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir, b := t.TempDir(), newBoard()
+				in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
+				r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) {
+					job.Checkpoints = Checkpoints{Interval: time.Second, Timeout: 10 * time.Second, Dir: t.TempDir()}
+					job.Config = map[string]string{"execution.checkpointing.savepoint-timeout": timeout}
+				}), slow("create", "savepoint-", 30*time.Second, 1))
+				synctest.Wait()
+				ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+				defer stop()
+				asked := time.Now()
+				if _, err := r.Savepoint(ctx, dir); !errors.Is(err, context.DeadlineExceeded) || time.Since(asked) != 5*time.Second {
+					t.Errorf("%v after %v", err, time.Since(asked))
+				}
+				time.Sleep(24 * time.Second)
+				if s := r.Checkpoints(); s.LatestCompleted.Number < 28 || completes != (s.Failed == 0) || s.LatestSavepoint != nil {
+					t.Errorf("while it is written: %+v", s)
+				}
+				time.Sleep(2 * time.Second)
+				s := r.Checkpoints()
+				if r.Status().Restarts != 0 || (s.LatestSavepoint != nil) != completes || (s.LatestFailed != nil) == completes {
+					t.Fatalf("in the end: %+v", s)
+				}
+				if !completes {
+					if s.LatestFailed.Failure != "not complete after 20s" || s.LatestFailed.Kind != "savepoint" {
+						t.Errorf("%+v", s.LatestFailed)
+					}
+					return
+				}
+				if took := s.LatestSavepoint.Ended.Sub(asked); took != 30*time.Second || metadata(t, s.LatestSavepoint.Path).Number != s.LatestSavepoint.Number {
+					t.Errorf("after %v: %+v", took, s.LatestSavepoint)
+				}
+			})
+		})
+	}
 }

@@ -377,6 +377,9 @@ type scribe[T any] struct {
 }
 
 func (s *scribe[T]) Write(_ context.Context, b *record.Batch[T]) error {
+	for _, v := range b.Values {
+		s.say("%s takes %v", s.uid, v)
+	}
 	s.records = append(s.records, b.Values...)
 	return s.fault.strike("write")
 }

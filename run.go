@@ -266,6 +266,7 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 		Fallback:         config.Get(p.config, config.RecoveryFallback),
 		Policy: checkpoint.Policy{
 			Interval:    config.Get(p.config, config.CheckpointInterval),
+			Backlog:     config.Get(p.config, config.BacklogInterval),
 			MinPause:    config.Get(p.config, config.CheckpointMinPause),
 			Timeout:     config.Get(p.config, config.CheckpointTimeout),
 			Savepoint:   config.Get(p.config, config.SavepointTimeout),
@@ -273,6 +274,9 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 			Tolerable:   config.Get(p.config, config.TolerableFailedCheckpoints),
 			Concurrent:  config.Get(p.config, config.ConcurrentCheckpoints),
 			WhileAllRun: !config.Get(p.config, config.CheckpointsAfterEnd),
+			History:     config.Get(p.config, config.CheckpointHistory),
+
+			FromSavepoints: !config.Get(p.config, config.PreferCheckpoint),
 		},
 		Strategy:      jobmaster.Configured(p.config),
 		KeepCancelled: config.Get(p.config, config.CheckpointRetention) == string(RetainOnCancel),
@@ -280,6 +284,11 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 		Send:          send,
 		Random:        env.random,
 		Log:           log,
+	}
+	s.Point, s.Note = h.point(), h.note
+	s.Load = func(ctx context.Context, uri string) (*snapshot.Checkpoint, error) {
+		cp, _, err := load(ctx, env, uri)
+		return cp, err
 	}
 	if h.from != "" {
 		s.From = func(ctx context.Context) (*snapshot.Checkpoint, string, error) { return load(ctx, env, h.from) }
@@ -314,6 +323,25 @@ func load(ctx context.Context, env environment, uri string) (*snapshot.Checkpoin
 		dir = scheme + "://" + dir
 	}
 	return &cp, dir, nil
+}
+
+// point is the savepoint that a resumed run goes on from, unless it has a newer
+// checkpoint.
+func (h site) point() jobmaster.Point {
+	if h.live == nil {
+		return jobmaster.Point{}
+	}
+	p := h.live.Run().Point
+	return jobmaster.Point{Checkpoint: p.Checkpoint, Dir: p.Path, Committed: p.Committed}
+}
+
+// note puts on record from which savepoint the run goes on. A job that keeps its
+// checkpoints in memory isn't resumed.
+func (h site) note(p jobmaster.Point) error {
+	if h.live == nil {
+		return nil
+	}
+	return h.live.GoOnFrom(run.Point{Path: p.Dir, Checkpoint: p.Checkpoint, Committed: p.Committed})
 }
 
 // ended puts the end of a run on record.

@@ -19,7 +19,10 @@ var errNoSavepointDir = errors.New("no directory is given, and " + config.Savepo
 // empty, below the one that execution.checkpointing.savepoint-dir names. It returns
 // the new directory's URI, from which any number of jobs can be started (Job.From,
 // -s). The directory holds everything that they need, and nothing but its user ever
-// deletes it. The job goes on; its outputs commit nothing for a savepoint.
+// deletes it. The job goes on; its outputs commit nothing for a savepoint, unless
+// execution.checkpointing.prefer-checkpoint-for-recovery is false. Then it is what
+// the job's restarts go on from until there is a newer checkpoint, and it has to stay
+// so long.
 //
 // When ctx ends, Savepoint gives up waiting, but the savepoint goes on. It is an
 // error while the job isn't running, and when an attempt to run it fails meanwhile.

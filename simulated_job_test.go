@@ -208,6 +208,7 @@ func (l *life) process() (finished bool, err error) {
 		fmt.Sprintf("execution.checkpointing.num-retained=%d", 1+pick.IntN(3)),
 		fmt.Sprintf("execution.checkpointing.tolerable-failed-checkpoints=%d", pick.IntN(4)),
 		fmt.Sprintf("execution.checkpointing.data-inline-threshold=%d", pick.IntN(2)*pick.IntN(2000)),
+		fmt.Sprintf("execution.checkpointing.prefer-checkpoint-for-recovery=%v", pick.IntN(2) == 0),
 		fmt.Sprintf("parallelism.default=%d", 1+pick.IntN(4)),
 		"restart-strategy.type=fixed-delay",
 		"restart-strategy.fixed-delay.attempts=20",

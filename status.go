@@ -36,8 +36,8 @@ func (r *Running) Status() Status {
 		State: v.Status.String(), Attempt: int(v.Attempt), Restarts: max(0, int(v.Attempt)-1),
 		RecordsIn: records.In, RecordsOut: records.Out,
 	}
-	if c := v.Checkpoints.Latest; c.Checkpoint > 0 {
-		s.Checkpoint = CheckpointStatus{Number: c.Checkpoint, Ended: c.Ended, Duration: c.Ended.Sub(c.Began), Bytes: c.Bytes}
+	if c := v.Checkpoints.Latest.Completed; c.Checkpoint > 0 {
+		s.Checkpoint = CheckpointStatus{Number: c.Checkpoint, Ended: c.Ended, Duration: c.Ended.Sub(c.Began), Bytes: c.State}
 	}
 	return s
 }

@@ -36,6 +36,11 @@ type Enumeration[S any] interface {
 	// Save hands out what was staged; from now on a restored Enumerate goes on
 	// from position.
 	Save(position []byte)
+	// SetBacklog says whether the source is catching up, as one is that reads what has
+	// gathered before it follows what comes now. Nothing waits for its records then,
+	// and checkpoints come at execution.checkpointing.interval-during-backlog. It
+	// isn't before it says so, in each attempt anew, nor behind Done.
+	SetBacklog(behind bool)
 	// Done hands out what was staged and says that there will be no more.
 	Done()
 	// Parallelism is the number of readers.

@@ -29,6 +29,7 @@ func (s *situation) Log() *slog.Logger      { return slog.New(slog.DiscardHandle
 func (s *situation) Position() []byte       { return nil }
 func (s *situation) Assign(splits ...Split) { s.splits = append(s.splits, splits...) }
 func (s *situation) Save([]byte)            {}
+func (s *situation) SetBacklog(bool)        {}
 func (s *situation) Done()                  {}
 
 func enumerate[T any](t testing.TB, s Source[T]) []Split {

@@ -53,6 +53,7 @@ func (s *situation) Log() *slog.Logger          { return slog.New(slog.NewTextHa
 func (s *situation) Position() []byte           { return s.position }
 func (s *situation) Assign(splits ...Split)     { s.splits = append(s.splits, splits...) }
 func (s *situation) Save(p []byte)              { s.saved = append(s.saved, saved{string(p), len(s.splits)}) }
+func (s *situation) SetBacklog(bool)            {}
 func (s *situation) Done()                      { s.done = true }
 
 func enumerate(t testing.TB, s Source) []Split {

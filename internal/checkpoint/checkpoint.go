@@ -12,7 +12,8 @@
 //	                           timeout, Decline, Failed, Stopped
 //
 // A savepoint goes the same way as far as storing, and then it is the user's:
-// nothing is committed for it, and nothing deletes it or goes on from it by itself.
+// nothing deletes it, and unless the policy has restarts go on from savepoints,
+// nothing is committed for it.
 //
 // When the input of all subtasks has ended, one more checkpoint is taken, the
 // final one; once it is committed the job has finished. A job that is to stop takes
@@ -32,6 +33,7 @@ import (
 // Policy is when to take checkpoints and how long to keep them.
 type Policy struct {
 	Interval   time.Duration // from the start of one to the start of the next; 0: only the final one
+	Backlog    time.Duration // the interval while a source is catching up; 0: none then but the final one
 	MinPause   time.Duration // from the end of one, however it ended, to the start of the next
 	Timeout    time.Duration // from the start of one until it is stored
 	Savepoint  time.Duration // the timeout of a savepoint
@@ -41,6 +43,10 @@ type Policy struct {
 	// WhileAllRun says that none begins once the input of a subtask has ended, not
 	// even a final one.
 	WhileAllRun bool
+	History     int // how many are remembered to be shown
+	// FromSavepoints says that restarts go on from a savepoint, too, if it is the
+	// newest. So it is committed.
+	FromSavepoints bool
 }
 
 // Coordinator decides for one job, through all attempts to run it in one process.
@@ -53,8 +59,9 @@ type Policy struct {
 //     only when those before it have been triggered;
 //   - when n is stored, no older checkpoint is pending, unless n or that is a
 //     savepoint;
-//   - a savepoint ends nothing, counts for nothing, and keeps no checkpoint waiting
-//     but the final one; once stored it is never discarded;
+//   - a savepoint counts for nothing and keeps no checkpoint waiting but the final
+//     one; once stored it is never discarded; it ends nothing, unless restarts go on
+//     from it: then it ends what an equally new checkpoint would;
 //   - a request is answered once;
 //   - commits come one at a time and in the order of numbers; subtasks hear that
 //     a checkpoint is complete, and forget what was pending in it, only after
@@ -81,17 +88,19 @@ type Coordinator struct {
 	savepoints []uint64               // requests that wait, oldest first
 	asked      []uint64               // so too, for checkpoints: the next one answers all
 	stopping   *stopping              // the job is to end; nil: it isn't
-	due        time.Time              // when the next periodic one may begin at the earliest
+	behind     map[graph.ID]bool      // sources that are catching up
+	due        time.Time              // when the next periodic one may begin at the earliest, if none is behind
 	failures   int                    // in a row
 	stored     uint64                 // the newest one stored, until the sinks are given it
 	committing uint64                 // what the sinks are at, 0 if nothing
+	newest     uint64                 // of all that were stored for the sinks
 	final      uint64                 // the final checkpoint, once it is stored
 
 	ended     time.Time  // when one last ended, well or badly
 	dropped   []*pending // while subtasks may still answer, oldest first
 	undecided []uint64   // dropped while they were being stored
 	finished  bool
-	stats     Stats
+	told      told
 }
 
 // stopping is a Stop that is under way.
@@ -113,6 +122,7 @@ type pending struct {
 	missing     map[graph.Subtask]bool
 	enumerators map[graph.ID]snapshot.Enumerator
 	parts       map[graph.Subtask]snapshot.Task
+	record      *Record
 }
 
 type phase int
@@ -158,6 +168,10 @@ func (c *Coordinator) take(now time.Time, e Event) []Action {
 		if e.Attempt == c.attempt {
 			return c.stop(now)
 		}
+	case Backlog:
+		if e.Attempt == c.attempt {
+			c.backlog(e)
+		}
 	case Ended:
 		if e.Attempt == c.attempt {
 			return c.close(e.Subtask)
@@ -165,11 +179,11 @@ func (c *Coordinator) take(now time.Time, e Event) []Action {
 	case Enumerated:
 		return c.trigger(e)
 	case Ack:
-		return c.ack(e)
+		return c.ack(now, e)
 	case Decline:
 		return c.decline(now, e)
 	case Stored:
-		return c.complete(now, e.Checkpoint, e.Bytes)
+		return c.complete(now, e.Checkpoint, e.Dir)
 	case Failed:
 		return c.failed(now, e)
 	case Committed:
@@ -207,11 +221,15 @@ func (c *Coordinator) next() (at time.Time, ok bool) {
 		return at, false
 	case len(c.asked) > 0:
 		return at, true
-	case c.policy.Interval == 0, c.partial():
+	case c.policy.Interval == 0, c.partial(), len(c.behind) > 0 && c.policy.Backlog == 0:
 		return at, false
 	}
-	if at = c.ended.Add(c.policy.MinPause); at.Before(c.due) {
-		at = c.due
+	due := c.due
+	if len(c.behind) > 0 {
+		due = due.Add(c.policy.Backlog - c.policy.Interval)
+	}
+	if at = c.ended.Add(c.policy.MinPause); at.Before(due) {
+		at = due
 	}
 	return at, true
 }
@@ -219,6 +237,14 @@ func (c *Coordinator) next() (at time.Time, ok bool) {
 // partial reports whether it is too late for checkpoints, because a part of the job
 // has ended.
 func (c *Coordinator) partial() bool { return c.policy.WhileAllRun && len(c.open) < len(c.subtasks) }
+
+// backlog takes in whether a source is catching up. Either interval counts from the
+// beginning of the last checkpoint, whatever it was then.
+func (c *Coordinator) backlog(e Backlog) {
+	if delete(c.behind, e.Source); e.Behind {
+		c.behind[e.Source] = true
+	}
+}
 
 // enumerating reports whether a checkpoint has begun that isn't triggered yet.
 func (c *Coordinator) enumerating() bool {
@@ -335,20 +361,20 @@ func (c *Coordinator) begin(now time.Time) []Action {
 		return nil
 	}
 	c.number++
-	c.stats.Triggered++
 	p := &pending{
 		barrier: record.Barrier{Checkpoint: c.number, At: now.UnixNano()},
 		attempt: c.attempt,
 		began:   now,
 		missing: map[graph.Subtask]bool{},
 		parts:   map[graph.Subtask]snapshot.Task{},
+		record:  c.told.begin(Record{Checkpoint: c.number, Began: now, Subtasks: len(c.subtasks)}, c.policy.History),
 	}
 	for _, s := range c.subtasks {
 		p.missing[s] = true
 	}
 	c.pending = append(c.pending, p)
 	if len(c.savepoints) > 0 {
-		p.barrier.Savepoint = true
+		p.barrier.Savepoint, p.record.Savepoint = true, true
 		p.requests, c.savepoints = c.savepoints[:1:1], c.savepoints[1:]
 		return []Action{Enumerate{c.number, p.requests[0]}}
 	}
@@ -356,11 +382,13 @@ func (c *Coordinator) begin(now time.Time) []Action {
 		p.barrier.Drained = s.drain
 		if s.savepoint == 0 {
 			p.barrier.Savepoint, p.stops = true, true
+			p.record.Savepoint, p.record.Stops = true, true
 			return []Action{Enumerate{c.number, s.id}}
 		}
 	}
 	c.due = now.Add(c.policy.Interval)
 	p.final = len(c.open) == 0 || c.stopping != nil
+	p.record.Final = p.final
 	p.requests, c.asked = c.asked, nil
 	return []Action{Enumerate{Checkpoint: c.number}}
 }
@@ -375,6 +403,10 @@ func (c *Coordinator) start(now time.Time, e Started) []Action {
 	c.open = map[graph.Subtask]bool{}
 	for _, s := range c.subtasks {
 		c.open[s] = true
+	}
+	c.behind = map[graph.ID]bool{}
+	for _, source := range e.Behind {
+		c.behind[source] = true
 	}
 	c.due = now.Add(e.Delay)
 	// What is newer than the checkpoint restored couldn't be read: it is the first to go.
@@ -396,8 +428,8 @@ func (c *Coordinator) stop(now time.Time) (do []Action) {
 		do = append(do, Answer{s.id, s.savepoint, stopped})
 		c.stopping = nil
 	}
-	c.subtasks, c.open, c.savepoints, c.asked = nil, nil, nil, nil
-	c.failures, c.stored, c.committing, c.final = 0, 0, 0, 0
+	c.subtasks, c.open, c.behind, c.savepoints, c.asked = nil, nil, nil, nil, nil
+	c.failures, c.stored, c.committing, c.newest, c.final = 0, 0, 0, 0, 0
 	return do
 }
 
@@ -432,12 +464,15 @@ func (c *Coordinator) trigger(e Enumerated) []Action {
 		return nil
 	}
 	p.phase, p.enumerators = waiting, e.Parts
+	for _, part := range e.Parts {
+		p.record.add(part.Bytes())
+	}
 	return []Action{Trigger{p.barrier}}
 }
 
 // ack notes a subtask's part. What comes twice changes nothing; what comes too
 // late is released.
-func (c *Coordinator) ack(e Ack) []Action {
+func (c *Coordinator) ack(now time.Time, e Ack) []Action {
 	p := find(c.pending, e.Checkpoint)
 	if p == nil {
 		return c.late(e)
@@ -447,6 +482,7 @@ func (c *Coordinator) ack(e Ack) []Action {
 	}
 	delete(p.missing, e.Subtask)
 	p.parts[e.Subtask] = e.State
+	p.record.ack(now, e.Subtask, e.Measures)
 	if len(p.missing) > 0 {
 		return nil
 	}
@@ -490,18 +526,19 @@ func (c *Coordinator) expire(now time.Time) (do []Action) {
 
 // complete ends a checkpoint well, and with it every older one still pending:
 // the newer says all that the older would have said.
-func (c *Coordinator) complete(now time.Time, n uint64, bytes int64) (do []Action) {
+func (c *Coordinator) complete(now time.Time, n uint64, dir string) (do []Action) {
 	p := find(c.pending, n)
 	if p == nil {
 		return c.decide(n)
 	}
 	c.pending = without(c.pending, p)
-	c.stats.end(p, now, bytes, "")
+	p.record.Dir = dir
+	c.told.end(p.record, now, "")
 	do = p.answer("")
 	if p.stops {
 		c.stopping.savepoint = n
 	}
-	if p.barrier.Savepoint {
+	if p.barrier.Savepoint && (!c.policy.FromSavepoints || n < c.newest) {
 		return do
 	}
 	for _, old := range slices.Clone(c.pending) {
@@ -509,7 +546,11 @@ func (c *Coordinator) complete(now time.Time, n uint64, bytes int64) (do []Actio
 			do = append(do, c.drop(now, old, fmt.Sprintf("checkpoint %d is complete, which is newer", n))...)
 		}
 	}
-	c.failures, c.ended, c.stored = 0, now, n
+	c.stored, c.newest = n, n
+	if p.barrier.Savepoint {
+		return append(do, c.commit()...)
+	}
+	c.failures, c.ended = 0, now
 	if p.final {
 		c.final = n
 	}
@@ -523,6 +564,7 @@ func (c *Coordinator) keep(p *pending) (do []Action) {
 		return nil
 	}
 	for c.kept = append(c.kept, p.barrier.Checkpoint); len(c.kept) > c.policy.Retained; c.kept = c.kept[1:] {
+		c.told.discard(c.kept[0])
 		do = append(do, Discard{c.kept[0]})
 	}
 	return do
@@ -602,7 +644,7 @@ func (c *Coordinator) drop(now time.Time, p *pending, reason string) (do []Actio
 	if !p.barrier.Savepoint {
 		c.ended = now
 	}
-	c.stats.end(p, now, 0, reason)
+	c.told.end(p.record, now, reason)
 	do = p.answer(reason)
 	if c.attempt != 0 {
 		do = append(do, Abort{n, reason})

@@ -12,7 +12,7 @@ import (
 // no more than after a hundred (S145).
 func TestHistoryCostsNothing(t *testing.T) {
 	subtasks := []graph.Subtask{{Index: 0}, {Index: 1}}
-	c := New(Policy{Interval: time.Second, Timeout: time.Second, Concurrent: 1, Retained: 3, Tolerable: 1}, 0, nil)
+	c := New(Policy{Interval: time.Second, Timeout: time.Second, Concurrent: 1, Retained: 3, Tolerable: 1, History: 7}, 0, nil)
 	now := time.Unix(0, 0)
 	c.Step(now, Started{Attempt: 1, Subtasks: subtasks})
 	for n := range uint64(10_000) {
@@ -26,7 +26,7 @@ func TestHistoryCostsNothing(t *testing.T) {
 		now = now.Add(time.Second)
 		c.Step(now, Tick{})
 	}
-	if s := c.Stats(); s.Completed != 5_000 || s.Failed != 5_000 || len(s.History) != history {
+	if s := c.Stats(); s.Completed != 5_000 || s.Failed != 5_000 || len(s.History) != 7 {
 		t.Errorf("%d completed, %d failed, a history of %d", s.Completed, s.Failed, len(s.History))
 	}
 	if len(c.dropped) > remembered || len(c.kept) > 3 || len(c.undecided) > 0 || len(c.pending) > 1 {

@@ -9,7 +9,8 @@ import (
 )
 
 // Event is something that happened: to time a Tick; wanted by the
-// user a Request or a Stop; to an attempt Started, Stopped, or Ended; said by a subtask Ack or Decline; done, or not, by the
+// user a Request or a Stop; to an attempt Started, Stopped, Backlog, or Ended;
+// said by a subtask Ack or Decline; done, or not, by the
 // driver Enumerated, Stored, Failed, or Committed.
 type Event interface{ event() }
 
@@ -39,12 +40,19 @@ type (
 		// Restored is the number of the checkpoint that the attempt began from, 0
 		// if none.
 		Restored uint64
+		Behind   []graph.ID // sources that are catching up
 		// Delay is the time to the first periodic checkpoint. At random between
 		// MinPause and Interval, so that jobs don't all checkpoint at once.
 		Delay time.Duration
 	}
 	// Stopped says that an attempt has failed or is being suspended.
 	Stopped struct{ Attempt graph.Attempt }
+	// Backlog says whether a source is catching up.
+	Backlog struct {
+		Attempt graph.Attempt
+		Source  graph.ID
+		Behind  bool
+	}
 	// Ended says that a subtask's input has ended.
 	Ended struct {
 		Attempt graph.Attempt
@@ -61,6 +69,7 @@ type (
 		Subtask    graph.Subtask
 		Checkpoint uint64
 		State      snapshot.Task
+		Measures   snapshot.Measures
 	}
 	// Decline says that a subtask can't take part.
 	Decline struct {
@@ -75,7 +84,7 @@ type (
 	// Stored says that a checkpoint's metadata is in storage.
 	Stored struct {
 		Checkpoint uint64
-		Bytes      int64 // of all that it holds
+		Dir        string // the URI of its directory, empty in memory
 	}
 	// Failed says that the driver couldn't do its own part: enumerate, make a
 	// place for the files, or store.
@@ -152,6 +161,7 @@ func (Request) event()    {}
 func (Stop) event()       {}
 func (Started) event()    {}
 func (Stopped) event()    {}
+func (Backlog) event()    {}
 func (Ended) event()      {}
 func (Enumerated) event() {}
 func (Ack) event()        {}

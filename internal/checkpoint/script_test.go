@@ -115,16 +115,20 @@ func (s *session) do(words []string) {
 			}
 		}
 		s.Coordinator = New(Policy{
-			Interval: duration("interval", 10*time.Second), MinPause: duration("pause", 0), Timeout: time.Minute, Savepoint: time.Hour,
-			Concurrent: number("concurrent", 1), Retained: number("retained", 1), Tolerable: number("tolerable", 0),
-			WhileAllRun: slices.Contains(words, "whileallrun"),
+			Interval: duration("interval", 10*time.Second), Backlog: duration("backlog", 0), MinPause: duration("pause", 0), Timeout: time.Minute, Savepoint: time.Hour,
+			Concurrent: number("concurrent", 1), Retained: number("retained", 1), Tolerable: number("tolerable", 0), History: 10,
+			WhileAllRun: slices.Contains(words, "whileallrun"), FromSavepoints: slices.Contains(words, "fromsavepoints"),
 		}, uint64(number("last", 0)), kept)
 	case "start":
 		s.attempt, s.subtasks = graph.Attempt(n), nil
 		for i := range number("subtasks", 1) {
 			s.subtasks = append(s.subtasks, graph.Subtask{Index: i})
 		}
-		s.step(Started{s.attempt, s.subtasks, uint64(number("restored", 0)), duration("delay", 10*time.Second)})
+		var behind []graph.ID
+		if set["behind"] != "" {
+			behind = append(behind, graph.ID{byte(number("behind", 0))})
+		}
+		s.step(Started{s.attempt, s.subtasks, uint64(number("restored", 0)), behind, duration("delay", 10*time.Second)})
 	case "tick":
 		d, err := time.ParseDuration(words[1])
 		if err != nil {
@@ -142,6 +146,8 @@ func (s *session) do(words []string) {
 		s.step(Stop{n, slices.Contains(words, "drain")})
 	case "stop":
 		s.step(Stopped{graph.Attempt(n)})
+	case "behind", "abreast":
+		s.step(Backlog{attempt, graph.ID{byte(n)}, words[0] == "behind"})
 	case "ended":
 		s.step(Ended{graph.Attempt(n), subtask})
 	case "enumerated":
@@ -166,13 +172,26 @@ func (s *session) do(words []string) {
 		st := s.Stats()
 		s.out = append(s.out, fmt.Sprintf("%d triggered, %d in progress, %d completed, %d failed",
 			st.Triggered, st.InProgress, st.Completed, st.Failed))
-		for _, p := range st.History {
-			s.out = append(s.out, strings.TrimSpace(fmt.Sprintf("  %d from %v to %v %s",
-				p.Checkpoint, p.Began.Sub(zero), p.Ended.Sub(zero), p.Failure)))
+		for _, r := range st.History {
+			s.out = append(s.out, tell(r))
 		}
 	default:
 		s.t.Fatalf("unknown event %q", words)
 	}
+}
+
+// tell is a record in words.
+func tell(r Record) string {
+	words := fmt.Sprintf("%d from %v", r.Checkpoint, r.Began.Sub(zero))
+	if r.Ended.IsZero() {
+		words += fmt.Sprintf(" has %d of %d", len(r.Parts), r.Subtasks)
+	} else {
+		words += fmt.Sprintf(" to %v", r.Ended.Sub(zero))
+	}
+	if r.Discarded {
+		words += ", discarded"
+	}
+	return strings.TrimRight(words+" "+r.Failure, " ")
 }
 
 // step tells the coordinator, prints what it says, and does at once what needs

@@ -37,8 +37,10 @@ type world struct {
 	attempt    graph.Attempt // the newest
 	running    bool
 	open       map[graph.Subtask]bool
+	behind     map[graph.ID]bool // sources
 	restored   uint64
 	stored     uint64 // the newest in this attempt
+	newest     uint64 // of those and of savepoints to go on from
 	committing uint64
 	committed  uint64
 	notified   uint64
@@ -75,6 +77,7 @@ type fate struct {
 	attempt                             graph.Attempt
 	began                               time.Time
 	final, savepoint                    bool
+	point                               bool // it may be gone on from, and is committed
 	pending, storing, complete, unknown bool
 	discarded                           bool
 	drops                               int // of other checkpoints, when it was dropped
@@ -90,10 +93,13 @@ func walk(seed uint64) error {
 	policy := Policy{
 		Interval: 10 * time.Second, Timeout: 30 * time.Second, Savepoint: 50 * time.Second, Concurrent: 1 + rng.IntN(3),
 		MinPause: time.Duration(rng.IntN(2)*rng.IntN(5)) * time.Second,
-		Retained: 1 + rng.IntN(3), Tolerable: rng.IntN(4),
+		Retained: 1 + rng.IntN(3), Tolerable: rng.IntN(4), History: rng.IntN(12),
+		FromSavepoints: rng.IntN(2) == 0,
 	}
 	if rng.IntN(10) == 0 {
 		policy.Interval = 0
+	} else if rng.IntN(3) > 0 {
+		policy.Backlog = policy.Interval * time.Duration(1+rng.IntN(3))
 	}
 	policy.WhileAllRun = rng.IntN(8) == 0
 	var kept []uint64
@@ -154,6 +160,8 @@ func (w *world) move() error {
 		}
 		w.unanswered[w.asked] = aCheckpoint
 		return w.step(Request{w.asked, false})
+	case r < 13 && !w.calm:
+		return w.step(Backlog{w.attempt - graph.Attempt(w.luck(4)), graph.ID{byte(w.rng.IntN(2))}, w.rng.IntN(2) == 0})
 	case r < 20:
 		return w.step(Tick{})
 	case r < 40:
@@ -187,13 +195,23 @@ func (w *world) start() error {
 	if len(kept) > 0 {
 		w.restored = kept[max(0, len(kept)-1-w.luck(10))]
 	}
+	for n, f := range w.all {
+		if f.savepoint && f.point {
+			w.restored = max(w.restored, n)
+		}
+	}
 	w.attempt++
 	w.running, w.open = true, map[graph.Subtask]bool{}
 	for _, s := range w.subtasks {
 		w.open[s] = true
 	}
-	w.began = w.now.Add(-time.Hour)
-	return w.step(Started{w.attempt, w.subtasks, w.restored, time.Duration(w.rng.IntN(10)) * time.Second})
+	w.began, w.behind = w.now.Add(-time.Hour), map[graph.ID]bool{}
+	var behind []graph.ID
+	if w.luck(5) == 1 {
+		behind = append(behind, graph.ID{1})
+		w.behind[graph.ID{1}] = true
+	}
+	return w.step(Started{w.attempt, w.subtasks, w.restored, behind, time.Duration(w.rng.IntN(10)) * time.Second})
 }
 
 // kept are the complete checkpoints that there are, oldest first.
@@ -218,7 +236,7 @@ func (w *world) over() {
 	for _, n := range w.pending() {
 		w.drop(n)
 	}
-	w.running, w.failures, w.stored, w.committing = false, 0, 0, 0
+	w.running, w.failures, w.stored, w.newest, w.committing = false, 0, 0, 0, 0
 	w.committed, w.notified = 0, 0
 	if w.stopping != nil && w.stopping.savepoint == 0 {
 		w.stopping = nil
@@ -262,6 +280,11 @@ func (w *world) step(e Event) error {
 	if tolerated && w.failures > w.policy.Tolerable {
 		return fmt.Errorf("%d failures in a row, and %d are tolerable", w.failures, w.policy.Tolerable)
 	}
+	for _, n := range w.pending() {
+		if n < w.newest && !w.all[n].savepoint {
+			return fmt.Errorf("%d is pending, and %d is stored", n, w.newest)
+		}
+	}
 	if at, ok := w.Next(); ok && e == (Tick{}) && !at.After(w.now) {
 		return fmt.Errorf("wants a tick at %v and has had it", at)
 	}
@@ -271,6 +294,13 @@ func (w *world) step(e Event) error {
 // note keeps book of an event before the coordinator hears of it.
 func (w *world) note(e Event) {
 	switch e := e.(type) {
+	case Backlog:
+		if e.Attempt == w.attempt {
+			delete(w.behind, e.Source)
+			if e.Behind {
+				w.behind[e.Source] = true
+			}
+		}
 	case Ended:
 		if e.Attempt == w.attempt {
 			delete(w.open, e.Subtask)
@@ -290,6 +320,9 @@ func (w *world) note(e Event) {
 			f.pending, f.complete = false, true
 			if s := w.stopping; s != nil && e.Checkpoint == s.begun {
 				s.savepoint = s.begun
+			}
+			if f.point = !f.savepoint || w.policy.FromSavepoints && e.Checkpoint > w.newest; f.point {
+				w.newest = e.Checkpoint
 			}
 			if f.savepoint {
 				return
@@ -388,7 +421,7 @@ func (w *world) abort(n uint64, cause Event) error {
 		}
 		counts = !e.NotReady
 	case Stored:
-		if e.Checkpoint <= n || f.savepoint || w.all[e.Checkpoint].savepoint {
+		if e.Checkpoint <= n || f.savepoint || !w.all[e.Checkpoint].point {
 			return fmt.Errorf("because of %+v", e)
 		}
 		counts = false
@@ -443,7 +476,10 @@ func (w *world) checkpoints() (n int) {
 }
 
 func (w *world) enumerate(a Enumerate) error {
-	n, savepoint := a.Checkpoint, a.Savepoint != 0
+	n, savepoint, interval := a.Checkpoint, a.Savepoint != 0, w.policy.Interval
+	if len(w.behind) > 0 {
+		interval = w.policy.Backlog
+	}
 	stops := savepoint && w.stopping != nil && a.Savepoint == w.stopping.id
 	stopped := w.stopping != nil && w.stopping.savepoint != 0
 	final, limit := (len(w.open) == 0 || stopped) && !savepoint, w.policy.Concurrent
@@ -470,11 +506,11 @@ func (w *world) enumerate(a Enumerate) error {
 	case w.stored != 0 && w.all[w.stored].final:
 		return fmt.Errorf("the final one is stored")
 	case savepoint || w.wanted():
-	case !final && w.policy.Interval == 0:
+	case !final && (w.policy.Interval == 0 || interval == 0):
 		return fmt.Errorf("periodic ones are off")
 	case !final && w.now.Sub(w.ended) < w.policy.MinPause:
 		return fmt.Errorf("no pause")
-	case !final && w.now.Sub(w.began) < w.policy.Interval:
+	case !final && w.now.Sub(w.began) < interval:
 		return fmt.Errorf("too early")
 	}
 	w.last = n
@@ -529,10 +565,10 @@ func (w *world) trigger(a Trigger) {
 		case w.luck(20) == 1:
 			w.wire = append(w.wire, Decline{w.attempt, s, n, "declined", w.rng.IntN(2) == 0})
 		default:
-			w.wire = append(w.wire, Ack{w.attempt, s, n, part(s)})
+			w.wire = append(w.wire, Ack{w.attempt, s, n, part(s), snapshot.Measures{State: int64(n), Written: 1}})
 		}
 		if w.luck(30) == 1 {
-			w.wire = append(w.wire, Ack{w.attempt + 1, s, n, part(s)}, Decline{w.attempt + 1, s, n, "", false})
+			w.wire = append(w.wire, Ack{Attempt: w.attempt + 1, Subtask: s, Checkpoint: n, State: part(s)}, Decline{w.attempt + 1, s, n, "", false})
 		}
 		if w.luck(30) == 1 {
 			w.wire = append(w.wire, Decline{w.attempt, s, n, "after all", false})
@@ -569,13 +605,13 @@ func (w *world) store(a Store) error {
 	case w.luck(10) == 1:
 		w.wire = append(w.wire, Failed{n, "store", w.rng.IntN(2) == 0})
 	default:
-		w.wire = append(w.wire, Stored{n, int64(10 * n)})
+		w.wire = append(w.wire, Stored{n, fmt.Sprint(n)})
 	}
 	return nil
 }
 
 func (w *world) commit(n uint64) error {
-	if f := w.all[n]; !f.complete || f.savepoint || f.attempt != w.attempt || w.committing != 0 || n <= w.committed {
+	if f := w.all[n]; !f.complete || !f.point || f.attempt != w.attempt || w.committing != 0 || n <= w.committed {
 		return fmt.Errorf("committing %d, committed %d: %+v", w.committing, w.committed, f)
 	}
 	w.committing = n
@@ -608,9 +644,10 @@ func (w *world) discard(n uint64) error {
 	return nil
 }
 
-// count compares the statistics with what happened.
+// count compares the statistics with what happened (S137).
 func (w *world) count() error {
 	var want Stats
+	newest := func(r *Record, n uint64) { r.Checkpoint = max(r.Checkpoint, n) }
 	for n, f := range w.all {
 		switch {
 		case f.attempt == 0: // from before
@@ -619,22 +656,54 @@ func (w *world) count() error {
 			want.InProgress++
 		case f.complete:
 			want.Completed++
-			if !f.savepoint {
-				want.Latest.Checkpoint = max(want.Latest.Checkpoint, n)
+			if f.savepoint {
+				newest(&want.Latest.Savepoint, n)
+			} else {
+				newest(&want.Latest.Completed, n)
 			}
 		default:
 			want.Failed++
+			newest(&want.Latest.Failed, n)
 		}
 		want.Triggered++
 	}
 	got := w.Stats()
-	if len(got.History) > history {
-		return fmt.Errorf("a history of %d", len(got.History))
-	}
-	if got.Triggered != want.Triggered || got.InProgress != want.InProgress ||
-		got.Completed != want.Completed || got.Failed != want.Failed ||
-		got.Latest.Checkpoint != want.Latest.Checkpoint || got.Latest.Bytes != int64(10*want.Latest.Checkpoint) {
+	if got.Triggered != want.Triggered || got.InProgress != want.InProgress || got.Completed != want.Completed || got.Failed != want.Failed ||
+		got.Latest.Completed.Checkpoint != want.Latest.Completed.Checkpoint || got.Latest.Savepoint.Checkpoint != want.Latest.Savepoint.Checkpoint ||
+		got.Latest.Failed.Checkpoint != want.Latest.Failed.Checkpoint {
 		return fmt.Errorf("statistics are %+v, want %+v", got, want)
+	}
+	if savepoints := want.InProgress - w.checkpoints(); want.InProgress > w.policy.Concurrent+savepoints {
+		return fmt.Errorf("%d are in progress", want.InProgress)
+	}
+	if len(got.History) != min(w.policy.History, want.Triggered) {
+		return fmt.Errorf("a history of %d of %d", len(got.History), want.Triggered)
+	}
+	for i, r := range append(got.History, got.Latest.Completed, got.Latest.Savepoint, got.Latest.Failed) {
+		if i > 0 && i < len(got.History) && r.Checkpoint <= got.History[i-1].Checkpoint {
+			return fmt.Errorf("in the history %d follows %d", r.Checkpoint, got.History[i-1].Checkpoint)
+		}
+		if err := w.compare(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare compares the record of a checkpoint with what happened to it.
+func (w *world) compare(r Record) error {
+	f := w.all[r.Checkpoint]
+	if f == nil {
+		return nil // there is none
+	}
+	parts, dir := int64(len(r.Parts)), ""
+	if f.complete {
+		dir = fmt.Sprint(r.Checkpoint)
+	}
+	if r.Savepoint != f.savepoint || r.Final != f.final || !r.Began.Equal(f.began) || r.Ended.IsZero() != f.pending ||
+		(r.Failure != "") != (!f.pending && !f.complete) || r.Discarded != (f.complete && f.discarded) || r.Dir != dir ||
+		r.Subtasks != len(w.subtasks) || int(parts) != len(f.acked) || r.State != parts*int64(r.Checkpoint) || r.Written != parts {
+		return fmt.Errorf("the record of %d is %+v, and it is %+v", r.Checkpoint, r, f)
 	}
 	return nil
 }
@@ -642,7 +711,7 @@ func (w *world) count() error {
 // account makes sure that nothing is left of what isn't kept.
 func (w *world) account() error {
 	kept := w.kept()
-	if w.policy.Interval > 0 && w.Stats().Latest.Checkpoint > 0 && len(kept) > w.policy.Retained {
+	if w.policy.Interval > 0 && w.Stats().Latest.Completed.Checkpoint > 0 && len(kept) > w.policy.Retained {
 		return fmt.Errorf("%v are kept, want %d", kept, w.policy.Retained)
 	}
 	for n, f := range w.all {

@@ -11,6 +11,10 @@ func (c *Config) derive() {
 	if _, given := c.settings[RestartStrategy.key]; !given && Get(c, CheckpointInterval) > 0 {
 		derived(c, RestartStrategy, "exponential-delay", "exponential-delay", "since checkpointing is on")
 	}
+	if _, given := c.settings[BacklogInterval.key]; !given && Get(c, CheckpointInterval) > 0 {
+		interval := c.effective(CheckpointInterval.declaration)
+		derived(c, BacklogInterval, Get(c, CheckpointInterval), interval.text, "as "+CheckpointInterval.key)
+	}
 	fail, given := c.settings[failOnCheckpointingErrors.key]
 	if _, numberGiven := c.settings[TolerableFailedCheckpoints.key]; given && !numberGiven {
 		tolerable, text := math.MaxInt, infinite

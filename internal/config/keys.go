@@ -20,6 +20,7 @@ var (
 	RecoveryFallback           = option[bool]("execution.checkpointing.recovery.fallback")
 	BacklogInterval            = option[time.Duration]("execution.checkpointing.interval-during-backlog") // 0: none then
 	PreferCheckpoint           = option[bool]("execution.checkpointing.prefer-checkpoint-for-recovery")
+	CheckpointHistory          = option[int]("web.checkpoints.history")
 	CheckpointStorage          = option[string]("execution.checkpointing.storage") // empty: as CheckpointDir says
 	CreateSubdir               = option[bool]("execution.checkpointing.create-subdir")
 	WriteBufferSize            = option[int64]("execution.checkpointing.write-buffer-size")
@@ -96,7 +97,7 @@ var (
 var sections = []section{
 	{"Checkpoints", []declaration{
 		{key: "execution.checkpointing.interval", kind: duration{min: 10 * time.Millisecond, off: true}, meaning: "The time from one checkpoint to the next. Without it there are no checkpoints."},
-		{key: "execution.checkpointing.interval-during-backlog", kind: duration{off: true}, use: later, meaning: "The interval while a source works off a backlog; 0 makes no checkpoints then."},
+		{key: "execution.checkpointing.interval-during-backlog", kind: duration{off: true}, meaning: "The interval while a source says that it is catching up, if it is to be another: longer, or 0 for no checkpoints then."},
 		{key: "execution.checkpointing.mode", kind: oneOf("EXACTLY_ONCE", "AT_LEAST_ONCE"), otherwise: "EXACTLY_ONCE", meaning: "What records count in a checkpoint: each exactly once, or at least once and without waiting for barriers."},
 		{key: "execution.checkpointing.timeout", kind: tick, otherwise: "10 min", meaning: "How long a checkpoint may take before it is given up."},
 		{key: "execution.checkpointing.min-pause", kind: duration{max: 365 * 24 * time.Hour}, otherwise: "0 ms", meaning: "The least time from the end of one checkpoint to the start of the next periodic one."},
@@ -115,7 +116,7 @@ var sections = []section{
 		{key: "execution.checkpointing.snapshot-compression", kind: boolean{}, otherwise: "false", use: later, meaning: "Whether full snapshots of keyed state are compressed."},
 		{key: "execution.checkpointing.cleaner.parallel-mode", kind: boolean{}, otherwise: "true", use: later, old: []string{"state.checkpoint.cleaner.parallel-mode"}, meaning: "Whether the files of an old checkpoint are deleted in parallel."},
 		{key: "execution.checkpointing.recovery.fallback", kind: boolean{}, otherwise: "true", meaning: "Whether an older retained checkpoint is taken when the latest is damaged. When false, the job fails and names the damaged file."},
-		{key: "execution.checkpointing.prefer-checkpoint-for-recovery", kind: boolean{}, otherwise: "true", use: later, meaning: "Whether a restart passes over the job's own savepoints that are newer than its latest checkpoint."},
+		{key: "execution.checkpointing.prefer-checkpoint-for-recovery", kind: boolean{}, otherwise: "true", meaning: "Whether a restart passes over the job's own savepoints that are newer than its latest checkpoint. When false, outputs are committed for a savepoint, too, and it must not be deleted before there is a newer checkpoint."},
 		{key: "pipeline.sources.pause-until-first-checkpoint", kind: boolean{}, otherwise: "false", use: later, meaning: "Whether sources wait for the first checkpoint."},
 	}},
 	{"Unaligned checkpoints", []declaration{
@@ -267,7 +268,7 @@ var sections = []section{
 		{key: "rest.flamegraph.cleanup-interval", kind: positive, otherwise: "10 min", use: later, meaning: "How long a flame graph that nobody asks for is kept."},
 		{key: "rest.profiling.enabled", kind: boolean{}, otherwise: "false", use: later, meaning: "Whether profiles can be asked for."},
 		{key: "web.refresh-interval", kind: positive, otherwise: "3 s", use: later, old: []string{"jobmanager.web.refresh-interval"}, meaning: "How often the web pages ask for news."},
-		{key: "web.checkpoints.history", kind: integer{}, otherwise: "10", use: later, old: []string{"jobmanager.web.checkpoints.history"}, meaning: "How many checkpoints the web pages show."},
+		{key: "web.checkpoints.history", kind: integer{}, otherwise: "10", old: []string{"jobmanager.web.checkpoints.history"}, meaning: "How many of the last checkpoints are remembered with their details."},
 		{key: "web.submit.enable", kind: boolean{}, otherwise: "true", use: later, old: []string{"jobmanager.web.submit.enable"}, meaning: "Whether jobs can be started through the web pages."},
 		{key: "web.cancel.enable", kind: boolean{}, otherwise: "true", use: later, meaning: "Whether jobs can be cancelled through the web pages."},
 		{key: "web.rescale.enable", kind: boolean{}, otherwise: "true", use: later, meaning: "Whether jobs can be rescaled through the web pages."},

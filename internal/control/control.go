@@ -115,6 +115,7 @@ type (
 		Subtask    graph.Subtask
 		Checkpoint uint64
 		State      snapshot.Task
+		Measures   snapshot.Measures
 	}
 	// Decline says that a subtask can't take part in a checkpoint.
 	Decline struct {

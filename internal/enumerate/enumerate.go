@@ -40,7 +40,8 @@ type Setting struct {
 	Parallelism int                  // of the source
 	Restored    *snapshot.Enumerator // nil: from the beginning
 	Log         *slog.Logger
-	// Changed says that requests may be answered now that couldn't before.
+	// Changed says that requests may be answered now that couldn't before, or that
+	// Behind is another.
 	Changed func()
 	// Failed says that the enumeration has failed; stack is that of a panic.
 	Failed func(err error, stack string)
@@ -117,6 +118,7 @@ type Enumerator struct {
 	position []byte   // last saved
 	found    [][]byte // and not handed out, oldest first
 	done     bool     // nothing more will be found
+	behind   bool     // it is catching up
 	readers  []reader
 	parked   []int  // subtasks whose request waits, in the order they came
 	last     uint64 // checkpoint
@@ -200,6 +202,13 @@ func (e *Enumerator) Snapshot(checkpoint uint64) (part snapshot.Enumerator, answ
 	return snapshot.Enumerator{Done: e.done, Position: e.position, Splits: slices.Clone(e.found)}, answered
 }
 
+// Behind reports whether the source says that it is catching up.
+func (e *Enumerator) Behind() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.behind
+}
+
 // Stop ends the enumeration.
 func (e *Enumerator) Stop() {
 	e.cancel()
@@ -266,12 +275,17 @@ func (e *enumeration[S]) Save(position []byte) {
 	e.staged = nil
 }
 
+func (e *enumeration[S]) SetBacklog(behind bool) {
+	e.open("SetBacklog")
+	e.of.publish(nil, func() { e.of.behind = behind })
+}
+
 func (e *enumeration[S]) Done() {
 	if e.over {
 		return
 	}
 	e.over = true
-	e.of.publish(e.staged, func() { e.of.done = true })
+	e.of.publish(e.staged, func() { e.of.done, e.of.behind = true, false })
 	e.staged = nil
 }
 

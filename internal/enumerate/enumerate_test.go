@@ -229,6 +229,14 @@ func TestPanicOfAnEnumeratorFailsTheAttempt(t *testing.T) {
 	if !strings.HasPrefix(*failure, "panic: Assign after Done") {
 		t.Error(*failure)
 	}
+	_, failure = start(func(_ context.Context, e connector.Enumeration[uint64]) error {
+		e.Done()
+		e.SetBacklog(true)
+		return nil
+	}, 1, nil)
+	if !strings.HasPrefix(*failure, "panic: SetBacklog after Done") {
+		t.Error(*failure)
+	}
 }
 
 func TestEnumeratorThatWasDoneIsNotCalledAgain(t *testing.T) {
@@ -277,5 +285,32 @@ func TestSplitsWaitForLateReaders(t *testing.T) {
 	slices.Sort(read)
 	if !slices.Equal(read, numbers) {
 		t.Error(read)
+	}
+}
+
+// TestBacklogEndsWithTheEnumeration lets a source say that it is behind, that it
+// isn't, and that it is, and be done.
+func TestBacklogEndsWithTheEnumeration(t *testing.T) {
+	var e *Enumerator
+	var behind []bool
+	next := make(chan struct{})
+	changed := make(chan struct{})
+	e = New[int](source(func(_ context.Context, e connector.Enumeration[uint64]) error {
+		for _, is := range []bool{true, false, true} {
+			e.SetBacklog(is)
+			<-next
+		}
+		return nil
+	}), number{}).Start(Setting{
+		Executor: executor.Real{}, Parallelism: 1, Log: slog.New(slog.DiscardHandler), Changed: func() { changed <- struct{}{} },
+	})
+	for range 3 {
+		<-changed
+		behind = append(behind, e.Behind())
+		next <- struct{}{}
+	}
+	<-changed
+	if behind = append(behind, e.Behind()); !slices.Equal(behind, []bool{true, false, true, false}) {
+		t.Error(behind)
 	}
 }

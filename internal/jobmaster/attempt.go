@@ -31,6 +31,7 @@ type run struct {
 	committers  []committer
 	answered    map[uint64]map[graph.Subtask]uint64        // for triggers to come
 	due         map[uint64]map[graph.ID][]snapshot.Pending // stored and not committed
+	committed   uint64                                     // all that was prepared for checkpoints up to this one is
 }
 
 type enumerator struct {
@@ -83,9 +84,9 @@ const (
 
 func (m *Master) load(r *run, retry time.Duration) {
 	var p point
-	final := false
+	final, at := false, m.Point
 	m.work("load", func() (err error) {
-		p, final, err = m.find(r.ctx)
+		p, final, err = m.find(r.ctx, at)
 		return err
 	}, func(err error) {
 		switch {
@@ -105,17 +106,20 @@ func (m *Master) load(r *run, retry time.Duration) {
 	})
 }
 
-// find looks for the job's newest checkpoint, else for the one that it was
-// started from. An error is final if trying again is of no use.
-func (m *Master) find(ctx context.Context) (p point, final bool, err error) {
+// find looks for the job's newest checkpoint, or a newer savepoint to go on from,
+// else for the checkpoint that it was started from. An error is final if trying
+// again is of no use.
+func (m *Master) find(ctx context.Context, at Point) (p point, final bool, err error) {
 	p.found, err = m.Storage.Latest(ctx, m.Fallback)
 	p.from, p.dir = p.found.Checkpoint, p.found.Dir
+	if at.Checkpoint > p.number() && (err == nil || lost(err)) {
+		err = m.savepoint(ctx, at, &p, err)
+	}
 	if err == nil && p.from == nil && m.From != nil {
 		p.from, p.dir, err = m.From(ctx)
 	}
 	if err != nil {
-		lost := errors.Is(err, snapshot.ErrCorrupt) || errors.Is(err, snapshot.ErrVersion) || errors.Is(err, fs.ErrNotExist)
-		return p, lost, err
+		return p, lost(err), err
 	}
 	p.Assignment, err = snapshot.Assign(p.from, m.Graph, m.AllowNonRestored)
 	if err == nil {
@@ -125,6 +129,36 @@ func (m *Master) find(ctx context.Context) (p point, final bool, err error) {
 		return p, true, fmt.Errorf("restore checkpoint %d in %q: %w", p.from.Number, p.dir, err)
 	}
 	return p, false, nil
+}
+
+// lost reports whether what should have been read isn't there any more, or not as
+// it was written.
+func lost(err error) bool {
+	return errors.Is(err, snapshot.ErrCorrupt) || errors.Is(err, snapshot.ErrVersion) || errors.Is(err, fs.ErrNotExist)
+}
+
+// savepoint has the job go on from a savepoint. Where that is lost, and nothing was
+// committed for it, it goes on as it would without, which otherwise says err.
+func (m *Master) savepoint(ctx context.Context, at Point, p *point, otherwise error) error {
+	cp, err := m.Load(ctx, at.Dir)
+	switch {
+	case err == nil:
+		p.from, p.dir = cp, at.Dir
+		return nil
+	case !lost(err):
+		return err
+	case at.Committed:
+		older := "from the beginning"
+		if p.from != nil {
+			older = fmt.Sprintf("from checkpoint %d (%s)", p.from.Number, p.dir)
+		}
+		return fmt.Errorf("savepoint %d, whose outputs are committed, can't be restored: %w; put it back as it was in %s, or start the job anew %s, which writes again what came after that",
+			at.Checkpoint, err, at.Dir, older)
+	case !m.Fallback:
+		return fmt.Errorf("savepoint %d: %w", at.Checkpoint, err)
+	}
+	p.found.Skipped = append([]error{fmt.Errorf("savepoint %d: %w", at.Checkpoint, err)}, p.found.Skipped...)
+	return otherwise
 }
 
 // readable checks that splits and committables are stored as they are now.
@@ -167,10 +201,10 @@ func (m *Master) loaded(r *run, p point) {
 	r.start = p
 	m.complete = nil
 	if p.found.Checkpoint != nil {
-		m.complete = slices.Clone(p.found.Complete[:slices.Index(p.found.Complete, p.from.Number)+1])
+		m.complete = slices.Clone(p.found.Complete[:slices.Index(p.found.Complete, p.found.Checkpoint.Number)+1])
 	}
 	if m.coordinator == nil {
-		m.coordinator = checkpoint.New(m.Policy, max(p.found.Highest, p.number()), p.found.Complete)
+		m.coordinator = checkpoint.New(m.Policy, max(p.found.Highest, p.number(), m.Point.Checkpoint), p.found.Complete)
 	}
 	m.step(Loaded{r.attempt})
 }
@@ -208,7 +242,7 @@ func (m *Master) open(r *run) {
 		case err != nil:
 			m.broke(r.attempt, part("commit"), err, "", errors.Is(err, filesystem.ErrLocked))
 		default:
-			m.opened = true
+			m.opened, r.committed = true, r.start.number()
 			m.step(Opened{r.attempt})
 		}
 	})
@@ -286,6 +320,7 @@ func (m *Master) enumerate(r *run, t graph.Task, source enumerate.Source) {
 				for _, a := range e.Due() {
 					m.assign(r, t.ID, a)
 				}
+				m.coordinate(checkpoint.Backlog{Attempt: r.attempt, Source: t.ID, Behind: e.Behind()})
 			})
 		},
 		Failed: func(err error, stack string) {
@@ -320,11 +355,22 @@ func (m *Master) assign(r *run, id graph.ID, a enumerate.Answer) {
 // start lets the subtasks take records, and the coordinator its checkpoints.
 func (m *Master) start(r *run) {
 	m.moveAll(graph.Running)
+	if from := r.start.from; from != nil {
+		m.restores++
+		m.restored = Restore{from.Number, from.Savepoint, m.Executor.Now(), r.start.dir}
+	}
 	m.Send(control.Start{Attempt: r.attempt})
+	var behind []graph.ID
+	for _, e := range r.enumerators {
+		if e.Behind() {
+			behind = append(behind, e.task)
+		}
+	}
 	m.coordinate(checkpoint.Started{
 		Attempt:  r.attempt,
 		Subtasks: m.Graph.Subtasks(),
 		Restored: r.start.number(),
+		Behind:   behind,
 		Delay:    m.firstDelay(),
 	})
 }

@@ -220,7 +220,7 @@ func (m *Master) trigger(r *run, a checkpoint.Trigger) {
 
 func (m *Master) store(r *run, a checkpoint.Store) {
 	cp := m.assemble(r, a)
-	if !cp.Savepoint {
+	if !cp.Savepoint || m.Policy.FromSavepoints {
 		r.due[cp.Number] = due(cp)
 	}
 	place := m.place(cp.Number)
@@ -244,7 +244,7 @@ func (m *Master) store(r *run, a checkpoint.Store) {
 		if !cp.Savepoint {
 			m.complete = append(m.complete, cp.Number)
 		}
-		m.coordinate(checkpoint.Stored{Checkpoint: cp.Number, Bytes: cp.Bytes()})
+		m.coordinate(checkpoint.Stored{Checkpoint: cp.Number, Dir: m.place(cp.Number).Dir(cp.Number)})
 	})
 }
 
@@ -290,9 +290,17 @@ func (m *Master) assemble(r *run, a checkpoint.Store) snapshot.Checkpoint {
 }
 
 // commit has the sinks commit what is due with a checkpoint. One that can't
-// doesn't keep the others from it.
+// doesn't keep the others from it. What is due with a savepoint is committed once
+// it is on record that restarts go on from that.
 func (m *Master) commit(r *run, n uint64) {
-	due := r.due[n]
+	due, at := r.due[n], Point{}
+	if s := m.savepoints[n]; s != nil {
+		at = Point{Checkpoint: n, Dir: s.Dir(n)}
+		for _, pending := range due {
+			at.Committed = at.Committed || slices.ContainsFunc(pending, func(p snapshot.Pending) bool { return p.Checkpoint > r.committed })
+		}
+	}
+	noted := false
 	for k := range r.due {
 		if k <= n {
 			delete(r.due, k)
@@ -302,6 +310,12 @@ func (m *Master) commit(r *run, n uint64) {
 		if err := m.Executor.Reach("commit"); err != nil {
 			return err
 		}
+		if at != (Point{}) {
+			if err := m.Note(at); err != nil {
+				return fmt.Errorf("put the savepoint on record: %w", err)
+			}
+			noted = true
+		}
 		for _, c := range r.committers {
 			err = errors.Join(err, c.do(r.ctx, e, func() error { return c.Commit(r.ctx, due[c.operator.ID]) }))
 		}
@@ -310,11 +324,15 @@ func (m *Master) commit(r *run, n uint64) {
 		}
 		return m.Executor.Reach("committed")
 	}, func(err error) {
+		if noted {
+			m.Point = at
+		}
 		switch {
 		case r.ctx.Err() != nil:
 		case err != nil:
 			m.broke(r.attempt, part("commit"), fmt.Errorf("checkpoint %d: %w", n, err), "", false)
 		default:
+			r.committed = n
 			m.coordinate(checkpoint.Committed{Checkpoint: n})
 		}
 	})
@@ -326,7 +344,7 @@ func (m *Master) notify(n uint64) {
 	if err := m.Executor.Reach("notice"); err == nil {
 		m.Send(control.Complete{Attempt: m.run.attempt, Checkpoint: n})
 	}
-	if !m.cleaned {
+	if !m.cleaned && m.savepoints[n] == nil {
 		m.cleaned = true
 		m.work("clean", func() error { return m.Storage.Clean(n) }, m.leftover(n))
 	}

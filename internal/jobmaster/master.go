@@ -34,7 +34,12 @@ type Settings struct {
 	// From loads and verifies what the job starts from as long as it has no
 	// checkpoint of its own, and says which URI its files are relative to. Nil: it
 	// starts empty.
-	From             func(ctx context.Context) (cp *snapshot.Checkpoint, dir string, err error)
+	From func(ctx context.Context) (cp *snapshot.Checkpoint, dir string, err error)
+	// Point is what was put on record by Note when the job ran before; zero: nothing
+	// was. Load loads and verifies what is in a directory, as From does.
+	Point            Point
+	Note             func(Point) error
+	Load             func(ctx context.Context, dir string) (*snapshot.Checkpoint, error)
 	AllowNonRestored bool // drop state of operators that are gone
 	Fallback         bool // pass over checkpoints that don't verify
 
@@ -51,6 +56,16 @@ type Settings struct {
 	Ended  func(Outcome) error
 	Random func() uint64
 	Log    *slog.Logger
+}
+
+// A Point is a savepoint of the job that its restarts go on from, unless it has a
+// newer checkpoint.
+type Point struct {
+	Checkpoint uint64
+	Dir        string // the URI of its directory
+	// Committed says that outputs were committed for it, or may have been. If the job
+	// went on from an older checkpoint, they would come twice.
+	Committed bool
 }
 
 // An Outcome is how a job has ended.
@@ -77,6 +92,22 @@ type View struct {
 	Failures    []Failure // the last ones, oldest first
 	Checkpoints checkpoint.Stats
 	Latest      uint64 // newest complete checkpoint, 0 if there is none
+}
+
+// Checkpoints is what there is to tell about a job's checkpoints in this process.
+type Checkpoints struct {
+	checkpoint.Stats
+	checkpoint.Sample
+	Restores int     // how often an attempt began from a checkpoint
+	Restored Restore // the last time; zero if it never did
+}
+
+// A Restore is that an attempt began from a checkpoint.
+type Restore struct {
+	Checkpoint uint64
+	Savepoint  bool
+	At         time.Time
+	Dir        string // the URI of its directory, empty in memory
 }
 
 // Master runs a job: it does what Life and the checkpoint coordinator say.
@@ -106,6 +137,8 @@ type Master struct {
 	asked       uint64                    // how many there were
 	savepoints  map[uint64]snapshot.Place // of this process, begun or complete
 	stopped     string                    // the URI of the savepoint that the job has ended with
+	restores    int
+	restored    Restore // the last time
 	cleaned     bool
 	opened      bool     // an attempt's committers were
 	complete    []uint64 // the job's own checkpoints that it could go on from, oldest first
@@ -174,6 +207,17 @@ func (m *Master) View() View {
 		v.Checkpoints = m.coordinator.Stats()
 	}
 	return v
+}
+
+// Checkpoints says what has become of the job's checkpoints.
+func (m *Master) Checkpoints() Checkpoints {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := Checkpoints{Restores: m.restores, Restored: m.restored}
+	if m.coordinator != nil {
+		c.Stats, c.Sample = m.coordinator.Stats(), m.coordinator.Sample()
+	}
+	return c
 }
 
 // post leaves mail for the loop.
@@ -369,7 +413,7 @@ func (m *Master) moveAll(to graph.State) {
 // matters: it is to be deleted.
 func (m *Master) take(r control.Report) {
 	if r, ok := r.(control.Ack); ok {
-		m.coordinate(checkpoint.Ack{Attempt: r.Attempt, Subtask: r.Subtask, Checkpoint: r.Checkpoint, State: r.State})
+		m.coordinate(checkpoint.Ack{Attempt: r.Attempt, Subtask: r.Subtask, Checkpoint: r.Checkpoint, State: r.State, Measures: r.Measures})
 		return
 	}
 	if control.AttemptOf(r) != m.life.Attempt() {
@@ -438,7 +482,10 @@ func (m *Master) end(e End) {
 	if e.Status == Finished {
 		o.Savepoint = m.stopped
 	}
-	if o.Latest > 0 {
+	switch {
+	case m.Point.Checkpoint > o.Latest:
+		o.Latest, o.Dir = m.Point.Checkpoint, m.Point.Dir
+	case o.Latest > 0:
 		o.Dir = m.Storage.Dir(o.Latest)
 	}
 	m.work("end", func() error {

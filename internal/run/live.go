@@ -32,6 +32,16 @@ func (l *Live) End(end End, detail string) error {
 	return nil
 }
 
+// GoOnFrom puts on record that the run goes on from a savepoint. After an error that
+// may be on record or not.
+func (l *Live) GoOnFrom(p Point) error {
+	l.entry.Point = p
+	if err := l.write(); err != nil {
+		return fmt.Errorf("run %s of job %q: %w", l.entry.ID, l.entry.Job, err)
+	}
+	return nil
+}
+
 // Withdraw takes back a run that has had no effect yet, as if it had never begun:
 // the one before it is the newest again. Then it gives it up.
 func (l *Live) Withdraw() error {

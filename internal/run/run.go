@@ -23,6 +23,7 @@ type Run struct {
 	Started time.Time `json:"started"` // when it began, for people: clocks don't order runs
 	Starts  int       `json:"starts"`  // how often it has been started, resumptions included
 	From    Origin    `json:"from,omitzero"`
+	Point   Point     `json:"savepoint,omitzero"`
 	End     End       `json:"end,omitempty"`
 	Detail  string    `json:"detail,omitempty"` // of the end: the savepoint that it was stopped with, the error
 }
@@ -33,6 +34,16 @@ type Origin struct {
 	Path       string `json:"path"`
 	Checkpoint uint64 `json:"checkpoint"`
 	JobID      string `json:"job_id"`
+}
+
+// A Point is a savepoint of the run that it goes on from, unless it has a newer
+// checkpoint; zero: there is none.
+type Point struct {
+	Path       string `json:"path"`
+	Checkpoint uint64 `json:"checkpoint"` // its number
+	// Committed says that outputs were committed for it, or may have been, so that
+	// the run can't go on from anything older.
+	Committed bool `json:"committed"`
 }
 
 // An End is how a run ended. It is empty while the run is alive, and stays empty

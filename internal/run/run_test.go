@@ -320,7 +320,7 @@ func TestVersion1IsReadAndWritten(t *testing.T) {
 {"job":"wordcount","id":"00000000000000000000000000000007","started":"2026-01-02T12:00:00Z","starts":2,"from":{"path":"/tmp/wc/x/chk-7","checkpoint":7,"job_id":"00000000000000000000000000000009"},"end":"stopped","detail":"/tmp/sp"}
 crc32c 836ce2e4
 `
-	want := Run{"wordcount", id(7), noon, 2, Origin{"/tmp/wc/x/chk-7", 7, id(9)}, Stopped, "/tmp/sp"}
+	want := Run{"wordcount", id(7), noon, 2, Origin{"/tmp/wc/x/chk-7", 7, id(9)}, Point{}, Stopped, "/tmp/sp"}
 	if got, err := decode([]byte(record)); err != nil || got != want {
 		t.Fatal(got, err)
 	}
@@ -470,5 +470,27 @@ func TestNoCrashForgetsARun(t *testing.T) {
 				story(func() int { return rnd.IntN(50) }, after, keep)
 			}
 		}
+	}
+}
+
+// TestSavepointToGoOnFromIsOnRecord notes one while a run is alive. Whoever resumes it
+// finds the last one noted.
+func TestSavepointToGoOnFromIsOnRecord(t *testing.T) {
+	m := filesystem.NewMemory()
+	l := begin(t, Open(m, "/wc"), "count", 1)
+	want := Point{"/points/savepoint-2", 9, true}
+	for _, p := range []Point{{"/points/savepoint-1", 7, false}, want} {
+		if err := l.GoOnFrom(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end(t, l, Suspended, "")
+	l, found := resume(t, Open(m, "/wc"), "count")
+	if found.Point != want || l.Run().Point != want {
+		t.Errorf("%+v, and then %+v", found, l.Run())
+	}
+	l.Close()
+	if err := l.GoOnFrom(want); err == nil || !strings.Contains(err.Error(), `"count"`) {
+		t.Error(err)
 	}
 }

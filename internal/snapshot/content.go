@@ -47,16 +47,31 @@ func (cp Checkpoint) Bytes() (n int64) {
 // Bytes is how much an operator saved.
 func (op Operator) Bytes() (n int64) {
 	if e := op.Enumerator; e != nil {
-		n += int64(len(e.Position)) + sizes(e.Splits)
+		n += e.Bytes()
 	}
 	for _, s := range op.Subtasks {
-		for f := range s.files {
-			n += f.Size
-		}
-		n += sizes(s.Splits)
-		for _, p := range s.Pending {
-			n += int64(len(p.Data))
-		}
+		n += s.Bytes()
+	}
+	return n
+}
+
+// Bytes is how much an enumerator saved.
+func (e Enumerator) Bytes() int64 { return int64(len(e.Position)) + sizes(e.Splits) }
+
+// Bytes is how much an operator saved in one subtask.
+func (s State) Bytes() int64 {
+	n := s.Loose()
+	for f := range s.files {
+		n += f.Size
+	}
+	return n
+}
+
+// Loose is how much of it is in no file.
+func (s State) Loose() int64 {
+	n := sizes(s.Splits)
+	for _, p := range s.Pending {
+		n += int64(len(p.Data))
 	}
 	return n
 }

@@ -3,9 +3,11 @@ package task
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirstream/weir/internal/align"
 	"github.com/weirstream/weir/internal/exchange"
@@ -13,6 +15,7 @@ import (
 	"github.com/weirstream/weir/internal/operator"
 	"github.com/weirstream/weir/internal/snapshot"
 	"github.com/weirstream/weir/record"
+	"github.com/weirstream/weir/state"
 )
 
 // pending is a snapshot that isn't captured yet.
@@ -20,6 +23,8 @@ type pending struct {
 	barrier  record.Barrier
 	parts    []operator.Part // in the order of the chain
 	captured int             // parts that need no more capturing
+	frozen   time.Time
+	measures snapshot.Measures
 }
 
 // drop ends the capturing.
@@ -86,6 +91,7 @@ func (s *Subtask) admit(n uint64) {
 // back for it come in.
 func (s *Subtask) reach(n uint64) {
 	s.requests.reached = max(s.requests.reached, n)
+	maps.DeleteFunc(s.came, func(k uint64, _ time.Time) bool { return k <= n })
 	if s.source != nil {
 		s.admit(s.requests.reached)
 	}
@@ -102,6 +108,7 @@ func (s *Subtask) trigger(b record.Barrier, assigned uint64) {
 		s.act(s.align.Step(align.Cancelled{Checkpoint: b.Checkpoint}))
 	default:
 		s.admit(b.Checkpoint - 1)
+		s.arrive(b.Checkpoint)
 		s.act(s.align.Step(align.Barrier{Barrier: b}))
 	}
 }
@@ -155,9 +162,19 @@ func (s *Subtask) act(actions []align.Action) {
 	}
 }
 
+// arrive notes when the first barrier of a checkpoint is here.
+func (s *Subtask) arrive(n uint64) {
+	if _, again := s.came[n]; !again && n > s.requests.reached {
+		s.came[n] = s.plan.Executor.Now()
+	}
+}
+
 // freeze takes the state of the chain at a barrier and lets the barrier go on.
 func (s *Subtask) freeze(b record.Barrier) {
-	p := &pending{barrier: b}
+	began, came := s.plan.Executor.Now(), s.came[b.Checkpoint]
+	p := &pending{barrier: b, measures: snapshot.Measures{
+		StartDelay: max(0, came.Sub(time.Unix(0, b.At))), Alignment: began.Sub(came),
+	}}
 	for i, op := range s.operators {
 		outer := s.chain.Enter(s.plan.Operators[i].Context)
 		part, err := op.Freeze(b)
@@ -172,6 +189,8 @@ func (s *Subtask) freeze(b record.Barrier) {
 			return
 		}
 	}
+	p.frozen = s.plan.Executor.Now()
+	p.measures.Sync = p.frozen.Sub(began)
 	s.forward(exchange.Element{Kind: exchange.Barrier, Barrier: b})
 	s.pending = append(s.pending, p)
 }
@@ -228,7 +247,7 @@ func (s *Subtask) persist(p *pending) {
 			case err != nil:
 				s.plan.Reports.Decline(n, err.Error())
 			default:
-				s.plan.Reports.Ack(n, t)
+				s.plan.Reports.Ack(n, t, p.measures)
 			}
 		})
 	})
@@ -242,7 +261,7 @@ func (s *Subtask) write(ctx context.Context, p *pending, at *atomic.Int64) (t sn
 			stack, err = string(debug.Stack()), fmt.Errorf("operator %q: write snapshot: panic: %v", s.name(int(at.Load())), r)
 		}
 	}()
-	t, target := snapshot.Task{}, s.plan.Target(p.barrier)
+	t, target, m := snapshot.Task{}, &counting{Target: s.plan.Target(p.barrier)}, &p.measures
 	for i, part := range p.parts {
 		at.Store(int64(i))
 		if err := s.plan.Executor.Reach("write"); err != nil {
@@ -254,6 +273,39 @@ func (s *Subtask) write(ctx context.Context, p *pending, at *atomic.Int64) (t sn
 		}
 		written.Ended = written.Ended && !p.barrier.Drained
 		t[s.plan.Operators[i].ID] = written
+		m.State += written.Bytes()
+		m.Written += written.Loose()
 	}
+	m.Written += target.written.Load()
+	m.Async = s.plan.Executor.Now().Sub(p.frozen)
 	return t, "", nil
+}
+
+// counting is a target that knows how much has been written to it.
+type counting struct {
+	state.Target
+	written atomic.Int64
+}
+
+// Create implements state.Target.
+func (c *counting) Create(ctx context.Context) (state.TargetFile, error) {
+	f, err := c.Target.Create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return counted{f, c}, nil
+}
+
+type counted struct {
+	state.TargetFile
+	in *counting
+}
+
+// Finish implements state.TargetFile.
+func (c counted) Finish() (state.File, error) {
+	f, err := c.TargetFile.Finish()
+	if err == nil {
+		c.in.written.Add(f.Size)
+	}
+	return f, err
 }

@@ -66,7 +66,7 @@ type Output struct {
 type Reports interface {
 	Ready()
 	Request(n uint64)
-	Ack(checkpoint uint64, t snapshot.Task)
+	Ack(checkpoint uint64, t snapshot.Task, m snapshot.Measures)
 	Decline(checkpoint uint64, reason string)
 	NotReady(checkpoint uint64, reason string) // it declines, and there is nothing wrong
 	Ended()
@@ -99,8 +99,9 @@ type Subtask struct {
 	slice   int              // records to take at once
 	flushed time.Time        // when the routers' batches were last flushed
 
-	pending  []*pending          // oldest first
-	writing  map[uint64]*writing // snapshots being written
+	came     map[uint64]time.Time // when the first barrier of each checkpoint did, until it has been passed on
+	pending  []*pending           // oldest first
+	writing  map[uint64]*writing  // snapshots being written
 	requests requests
 	again    func() // cancels the timer that repeats reports
 
@@ -135,7 +136,7 @@ const (
 // New makes a subtask and starts its loop, which opens the operators and reports
 // Ready.
 func New(plan Plan) *Subtask {
-	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: min(16, plan.SliceMax), align: align.New(plan.Inputs, plan.AtLeastOnce), writing: map[uint64]*writing{}}
+	s := &Subtask{plan: plan, openEnds: plan.Inputs, slice: min(16, plan.SliceMax), align: align.New(plan.Inputs, plan.AtLeastOnce), came: map[uint64]time.Time{}, writing: map[uint64]*writing{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.operators = make([]operator.Operator, len(plan.Operators))
 	s.plan.Inbox.Attach(s.plan.Executor.Loop(plan.Name, s.step))
@@ -396,6 +397,7 @@ func (s *Subtask) take(lane int, e exchange.Element) {
 		s.batch, s.at = e, 0
 		s.length = s.operators[0].Length(e.Batch)
 	case exchange.Barrier:
+		s.arrive(e.Barrier.Checkpoint)
 		s.act(s.align.Step(align.Barrier{Channel: lane, Barrier: e.Barrier}))
 	case exchange.Cancel:
 		s.act(s.align.Step(align.Cancelled{Channel: lane, Checkpoint: e.Barrier.Checkpoint}))

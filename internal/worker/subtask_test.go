@@ -22,10 +22,11 @@ import (
 type joint struct {
 	*simulated
 	*task.Subtask
-	inputs [2]exchange.Sender
-	out    *exchange.Inbox
-	said   []string // its reports
-	fail   bool     // the next freeze
+	inputs   [2]exchange.Sender
+	out      *exchange.Inbox
+	said     []string // its reports
+	measured []snapshot.Measures
+	fail     bool // the next freeze
 }
 
 var jointID = graph.ID{1}
@@ -84,7 +85,8 @@ func (j *joint) Failed(err error, _ string)       { j.say("failed: %v", err) }
 func (j *joint) Stopped()                         { j.say("stopped") }
 func (j *joint) Overdue(operator, _ string)       { j.say("overdue: %s", operator) }
 
-func (j *joint) Ack(n uint64, t snapshot.Task) {
+func (j *joint) Ack(n uint64, t snapshot.Task, m snapshot.Measures) {
+	j.measured = append(j.measured, m)
 	var seen []string
 	for _, l := range t[jointID].Lists {
 		at := 0
@@ -98,14 +100,16 @@ func (j *joint) Ack(n uint64, t snapshot.Task) {
 }
 
 // send puts elements into an input and waits until all that can happen has. A
-// word is a record, |7 a barrier, x7 the word that it won't come, and . the end.
+// word is a record, |7 a barrier (|7@9 of a checkpoint that began in second 9), x7
+// the word that it won't come, and . the end.
 func (j *joint) send(input int, script string) {
 	for _, word := range strings.Fields(script) {
 		var e exchange.Element
 		switch word[0] {
 		case '|':
 			e.Kind = exchange.Barrier
-			fmt.Sscan(word[1:], &e.Barrier.Checkpoint)
+			fmt.Sscanf(word[1:], "%d@%d", &e.Barrier.Checkpoint, &e.Barrier.At)
+			e.Barrier.At *= int64(time.Second)
 		case 'x':
 			e.Kind = exchange.Cancel
 			fmt.Sscan(word[1:], &e.Barrier.Checkpoint)
@@ -195,6 +199,28 @@ var stories = []struct {
 		j.Abort(2)
 		j.send(a, "a2")
 	}, "a1 |2 a2", "ack 2: a1"},
+}
+
+// TestMeasuresOfASubtask looks at what a subtask says of its part: when the first
+// barrier came, how long that waited for the other, and how much was written.
+func TestMeasuresOfASubtask(t *testing.T) {
+	for seed := range uint64(20) {
+		j := newJoint(seed)
+		at := func(d time.Duration, input int, script string) {
+			j.now = time.Unix(1000, 0).Add(d)
+			j.send(input, script)
+		}
+		at(10*time.Millisecond, a, "a1 |1@1000 a2")
+		at(15*time.Millisecond, b, "b1 |1@1000 |2@1000")
+		at(35*time.Millisecond, a, "|2@1000")
+		want := []snapshot.Measures{
+			{StartDelay: 10 * time.Millisecond, Alignment: 5 * time.Millisecond, State: 2 * 3, Written: 2 * 3},
+			{StartDelay: 15 * time.Millisecond, Alignment: 20 * time.Millisecond, State: 3 * 3, Written: 3 * 3},
+		}
+		if !slices.Equal(j.measured, want) {
+			t.Errorf("seed %d: %+v, want %+v", seed, j.measured, want)
+		}
+	}
 }
 
 func TestStoriesOfTwoInputs(t *testing.T) {

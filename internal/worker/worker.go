@@ -343,8 +343,8 @@ func (r reports) Request(n uint64) {
 	r.send(control.Request{Attempt: r.attempt.number, Subtask: r.subtask, Request: n})
 }
 
-func (r reports) Ack(checkpoint uint64, t snapshot.Task) {
-	r.send(control.Ack{Attempt: r.attempt.number, Subtask: r.subtask, Checkpoint: checkpoint, State: t})
+func (r reports) Ack(checkpoint uint64, t snapshot.Task, m snapshot.Measures) {
+	r.send(control.Ack{Attempt: r.attempt.number, Subtask: r.subtask, Checkpoint: checkpoint, State: t, Measures: m})
 }
 
 func (r reports) Decline(checkpoint uint64, reason string) {
