@@ -38,11 +38,11 @@ func (d dawdling) Prepare(ctx context.Context) ([]page[Pair[int, int64]], error)
 	return d.Writer.Prepare(ctx)
 }
 
-// counting is a job of two tasks of two subtasks each: numbers are counted by their
+// digits is a job of two tasks of two subtasks each: numbers are counted by their
 // last digit.
-func counting(in *numbers, out unhurried, settings func(*Job)) func(*Job) error {
+func digits(in *numbers, out unhurried, settings func(*Job)) func(*Job) error {
 	return func(job *Job) error {
-		job.Name, job.Parallelism = "counting", 2
+		job.Name, job.Parallelism = "digits", 2
 		job.Restart = Restart{Strategy: "fixed-delay", Attempts: 3, Delay: time.Second}
 		settings(job)
 		To(Count(KeyBy(From(job, "in", in), func(n int) int { return n % 10 }), "count"), "out", out)
@@ -88,7 +88,7 @@ func TestCheckpointStatistics(t *testing.T) {
 		dir, points, b := t.TempDir(), t.TempDir(), newBoard()
 		in, out := count(b, "in", 60), newLedger[Pair[int, int64]](b, "out")
 		in.fault = &fault{point: "read"}
-		r, _ := launch(t, t.Context(), counting(in, unhurried{out, 2 * time.Second}, func(job *Job) {
+		r, _ := launch(t, t.Context(), digits(in, unhurried{out, 2 * time.Second}, func(job *Job) {
 			job.Checkpoints = Checkpoints{Interval: time.Hour, Timeout: 10 * time.Second, Dir: "file://" + dir, TolerableFailures: 1, Retained: 1}
 			job.Config = map[string]string{"execution.checkpointing.data-inline-threshold": "0", "web.checkpoints.history": "4"}
 		}), slow("create", "chk-1/", 3*time.Second, 99), slow("create", "chk-3/", 30*time.Second, 1))

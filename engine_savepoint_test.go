@@ -222,8 +222,7 @@ func TestCheckpointOnDemand(t *testing.T) {
 func recovering(in *numbers, out *ledger[string], dir string) func(*Job) error {
 	return passing(in, out, func(job *Job) {
 		job.From, job.Checkpoints.Dir, job.Checkpoints.Interval = Latest, dir, time.Hour
-		job.Checkpoints.Retained = 1
-		job.Config = map[string]string{"execution.checkpointing.prefer-checkpoint-for-recovery": "false"}
+		job.Checkpoints.PreferSavepoint = true
 	})
 }
 

@@ -244,7 +244,7 @@ func (m *Master) store(r *run, a checkpoint.Store) {
 		if !cp.Savepoint {
 			m.complete = append(m.complete, cp.Number)
 		}
-		m.coordinate(checkpoint.Stored{Checkpoint: cp.Number, Dir: m.place(cp.Number).Dir(cp.Number)})
+		m.coordinate(checkpoint.Stored{Checkpoint: cp.Number, Dir: place.Dir(cp.Number)})
 	})
 }
 

@@ -91,7 +91,7 @@ func TestHowARunEndedDecidesWhetherItGoesOn(t *testing.T) {
 	}{
 		{Finished, "", ErrFinished, "it has finished"},
 		{Cancelled, "", ErrCancelled, "it was cancelled"},
-		{Stopped, "/sp/savepoint-1", ErrStopped, "savepoint: /sp/savepoint-1"},
+		{Stopped, "/sp/savepoint-1", ErrStopped, "-s /sp/savepoint-1"},
 		{"melted", "", nil, `"melted"`},
 	} {
 		b := Open(filesystem.NewMemory(), "/wc")
