@@ -140,7 +140,7 @@ type Sample struct {
 // figures are those of one checkpoint, in the order of Summary's fields.
 type figures [7]int64
 
-// remembered figures are enough for the rarest of the quantiles.
+// sampled is how many checkpoints' figures the quantiles are of.
 const sampled = 10_000
 
 func (s *Sample) add(r *Record) {
@@ -151,7 +151,7 @@ func (s *Sample) add(r *Record) {
 		}
 	}
 	if s.count++; s.count == 1 {
-		s.min = f
+		s.min, s.last = f, make([]figures, 0, sampled) // at once: memory doesn't grow with history
 	}
 	for i, v := range f {
 		s.min[i], s.max[i], s.sum[i] = min(s.min[i], v), max(s.max[i], v), s.sum[i]+v
