@@ -268,6 +268,41 @@ func TestMaxParallelismIsThatOfTheState(t *testing.T) {
 	}
 }
 
+// A max parallelism that is set to another, and may be, has all keys hashed anew. From
+// then on it is the saved one.
+func TestMaxParallelismChangesWhereItMay(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			dir, b := t.TempDir(), newBoard()
+			in, out := count(b, "in", far), newLedger[string](b, "out")
+			from, n := "", 0
+			for _, test := range []struct {
+				parallelism, most int
+				change            bool
+			}{{2, 128, false}, {2, 256, true}, {3, 5, true}, {5, 5, false}, {6, 1000, true}, {2, 1000, true}, {1, 0, true}} {
+				n += 40
+				from = left(t, b, kind, dir, "out: "+tenthsUpTo(n)[n-1], tenths(b, in.let(n), out, test.parallelism, func(job *Job) {
+					job.From, job.Checkpoints.Dir, job.ChangeMaxParallelism = from, dir, test.change
+					if test.most > 0 {
+						job.Config = map[string]string{"pipeline.max-parallelism": fmt.Sprint(test.most)}
+					}
+				}))
+			}
+			same(t, "output", b.all("out: "), tenthsUpTo(n))
+			if k := b.times("in reads 0"); k != 1 {
+				t.Errorf("the first number was read %d times", k)
+			}
+			for _, op := range metadata(t, from).Operators {
+				if op.UID == "tenths" && op.MaxParallelism != 1000 {
+					t.Errorf("at the end it is %d", op.MaxParallelism)
+				}
+			}
+		})
+	}
+}
+
 // TestNewJobGoesOnFromACheckpoint starts a job from another one's checkpoint.
 func TestNewJobGoesOnFromACheckpoint(t *testing.T) {
 	t.Parallel()
@@ -360,11 +395,14 @@ func TestPermissionToDropHoldsOnEveryPath(t *testing.T) {
 	t.Parallel()
 	dir, b := t.TempDir(), newBoard()
 	in := count(b, "in", far)
-	id := stopped(t, b, "out: 9 is number 10", passing(in.let(10), newLedger[string](b, "out"), func(job *Job) { job.Checkpoints.Dir = dir }))
-	path, _ := newest(t, dir, id)
+	from := map[string]string{}
+	for _, kind := range []string{"savepoint", "checkpoint"} { // the latest is that of the last run
+		from[kind] = left(t, b, kind, dir, kind+": 9 is number 10", passing(in.let(10), newLedger[string](b, kind), func(job *Job) { job.Checkpoints.Dir = dir }))
+	}
+	path, point := from["checkpoint"], from["savepoint"]
 
 	var refusals []string
-	for _, from := range []string{path, Latest} {
+	for _, from := range []string{path, Latest, point} {
 		r, _ := launch(t, t.Context(), without(in, newLedger[string](b, "refused"), func(job *Job) { job.From, job.Checkpoints.Dir = from, dir }))
 		err := wait(t, r)
 		wants(t, err, `"count"`, "-allowNonRestoredState")
@@ -373,8 +411,11 @@ func TestPermissionToDropHoldsOnEveryPath(t *testing.T) {
 	if refusals[0] != refusals[1] {
 		t.Errorf("by its path it is refused with %q\nas the latest one with %q", refusals[0], refusals[1])
 	}
+	if _, why, _ := strings.Cut(refusals[2], ": operator"); !strings.HasSuffix(refusals[0], why) {
+		t.Errorf("the savepoint is refused with %q", why)
+	}
 
-	for _, from := range []string{Latest, path} {
+	for _, from := range []string{Latest, path, point} {
 		in := count(b, from, far).let(60)
 		in.fault = &fault{point: "read"}
 		r, log := launch(t, t.Context(), without(in, newLedger[string](b, "allowed"), func(job *Job) {

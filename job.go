@@ -36,6 +36,10 @@ type Job struct {
 	// AllowNonRestored lets a job start from a checkpoint that holds state for which
 	// it has no operator; that state is dropped. It is the flag -n of programs.
 	AllowNonRestored bool
+	// ChangeMaxParallelism lets operators have another MaxParallelism than the
+	// checkpoint's from which the job starts. All keys are then hashed anew, which
+	// takes every subtask of such an operator the time to read all its state.
+	ChangeMaxParallelism bool
 	// Claim says whose the checkpoint is from which the job starts.
 	Claim ClaimMode
 	// BufferTimeout is how long a record may wait in a batch that isn't full.
@@ -165,7 +169,7 @@ type Option func(*graph.Node)
 func Parallelism(n int) Option { return func(o *graph.Node) { o.Parallelism = n } }
 
 // MaxParallelism sets the number of key groups of an operator: the most subtasks
-// it can ever have. It can't be changed later without losing the state.
+// it can ever have. Only Job.ChangeMaxParallelism can change it later.
 func MaxParallelism(n int) Option { return func(o *graph.Node) { o.MaxParallelism = n } }
 
 // Name sets what an operator is called in logs; its uid by default. The uid, not

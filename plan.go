@@ -130,6 +130,7 @@ func (j *Job) layer() (l config.Layer) {
 	duration(config.FixedDelay.Key(), r.Delay)
 	text(config.RecoveryPath.Key(), j.From)
 	flag(config.IgnoreUnclaimedState.Key(), j.AllowNonRestored, "true")
+	flag(config.ChangeMaxParallelism.Key(), j.ChangeMaxParallelism, "true")
 	text(config.ClaimMode.Key(), string(j.Claim))
 	for _, key := range slices.Sorted(maps.Keys(j.Config)) {
 		set(key, j.Config[key])

@@ -260,10 +260,10 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 func (p *plan) settings(env environment, h site, log *slog.Logger, send func(control.Command)) jobmaster.Settings {
 	s := jobmaster.Settings{
 		Executor: env.executor, Graph: p.graph, JobID: h.id, JobName: p.name, Storage: h.storage,
-		Sources:          map[graph.ID]enumerate.Source{},
-		Sinks:            map[graph.ID]commit.Sink{},
-		AllowNonRestored: config.Get(p.config, config.IgnoreUnclaimedState),
-		Fallback:         config.Get(p.config, config.RecoveryFallback),
+		Sources:  map[graph.ID]enumerate.Source{},
+		Sinks:    map[graph.ID]commit.Sink{},
+		Allowed:  snapshot.Permission{Drop: config.Get(p.config, config.IgnoreUnclaimedState), Rehash: config.Get(p.config, config.ChangeMaxParallelism)},
+		Fallback: config.Get(p.config, config.RecoveryFallback),
 		Policy: checkpoint.Policy{
 			Interval:    config.Get(p.config, config.CheckpointInterval),
 			Backlog:     config.Get(p.config, config.BacklogInterval),

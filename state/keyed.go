@@ -215,7 +215,11 @@ func declareTable[T any, K comparable](ks *Keyspace[K], name, kind string, plain
 		if err := decode(ks.codec, key, &k); err != nil {
 			return err
 		}
-		v, _ := t.Ref(k, ks.codec.Hash(&k))
+		hash := ks.codec.Hash(&k)
+		if !ks.owns(hash) {
+			return nil
+		}
+		v, _ := t.Ref(k, hash)
 		return decode(values, value, v)
 	}
 	if err == nil {

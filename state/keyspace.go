@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/keygroup"
 )
 
 // ErrUndeclared says that a snapshot holds a state that the operator doesn't
@@ -49,8 +50,8 @@ type Keyed[K comparable] interface{ Keyspace() *Keyspace[K] }
 type column struct {
 	Declared
 	freeze func() capturing
-	// load takes an entry of a snapshot: the part of its key behind the state's
-	// name, and its value.
+	// load takes an entry of a snapshot, unless its key is another keyspace's: the part
+	// of its key behind the state's name, and its value.
 	load func(key, value []byte) error
 }
 
@@ -58,6 +59,12 @@ type column struct {
 // inclusive, of maxParallelism.
 func NewKeyspace[K comparable](key codec.Key[K], maxParallelism, first, last int, store Store) *Keyspace[K] {
 	return &Keyspace[K]{codec: key, owned: keygroups{maxParallelism, first, last}, store: store}
+}
+
+// owns reports whether a key with that hash is in the keyspace's key groups.
+func (ks *Keyspace[K]) owns(hash uint64) bool {
+	g := keygroup.Of(hash, ks.owned.max)
+	return ks.owned.first <= g && g <= ks.owned.last
 }
 
 // Set sets the current key. Hash is its hash by the keyspace's codec.

@@ -149,8 +149,8 @@ func (m *userMaps[K, UK, V]) load(key, value []byte) error {
 	if err == nil {
 		err = decode(m.entries.format.value, value, &v)
 	}
-	if err == nil {
-		m.ks.Set(p.key, m.ks.codec.Hash(&p.key))
+	if hash := m.ks.codec.Hash(&p.key); err == nil && m.ks.owns(hash) {
+		m.ks.Set(p.key, hash)
 		m.put(p.user, v)
 	}
 	return err

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weirstream/weir/codec"
 )
 
-// Restore loads what handles hold of the keyspace's own key groups. A state that
+// Restore loads what handles hold of the keyspace's own keys. Their key groups may be
+// of another number of all. A state that
 // is in them and isn't declared is ErrUndeclared, unless allowDropped; then its
 // name is returned. Restore is called before the first record.
 func (ks *Keyspace[K]) Restore(ctx context.Context, from []Handle, at Origin, allowDropped bool) (dropped []string, err error) {
@@ -46,11 +48,13 @@ func (ks *Keyspace[K]) match(from []Handle, allowDropped bool) (dropped []string
 }
 
 func (ks *Keyspace[K]) load(ctx context.Context, from []Handle, at Origin) error {
-	from = slices.DeleteFunc(slices.Clone(from), func(h Handle) bool {
-		return len(h.Files) == 0 || h.Last < ks.owned.first || ks.owned.last < h.First
-	})
+	from = slices.DeleteFunc(slices.Clone(from), func(h Handle) bool { return len(h.Files) == 0 })
+	first, last := math.MaxInt, 0
+	for _, h := range from {
+		first, last = min(first, h.First), max(last, h.Last)
+	}
 	var c *column // of the entry before
-	for e, err := range ks.store.Read(ctx, from, at, ks.owned.first, ks.owned.last) {
+	for e, err := range ks.store.Read(ctx, from, at, first, last) {
 		if err != nil {
 			return err
 		}

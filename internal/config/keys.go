@@ -29,6 +29,7 @@ var (
 
 	RecoveryPath         = option[string]("execution.state-recovery.path") // empty: from the beginning
 	IgnoreUnclaimedState = option[bool]("execution.state-recovery.ignore-unclaimed-state")
+	ChangeMaxParallelism = option[bool]("execution.state-recovery.change-max-parallelism")
 	ClaimMode            = option[string]("execution.state-recovery.claim-mode")
 	LocalRecovery        = option[bool]("execution.state-recovery.from-local")
 	LocalRecoveryDirs    = option[[]string]("execution.checkpointing.local-backup.dirs")
@@ -146,6 +147,7 @@ var sections = []section{
 		{key: "execution.checkpointing.savepoint-timeout", kind: tick, otherwise: "1 h", meaning: "How long a savepoint may take before it is given up."},
 		{key: "execution.state-recovery.path", kind: text{}, old: []string{"execution.savepoint.path"}, meaning: "The checkpoint or savepoint from which a new job starts, as the flag -s gives it."},
 		{key: "execution.state-recovery.ignore-unclaimed-state", kind: boolean{}, otherwise: "false", old: []string{"execution.savepoint.ignore-unclaimed-state"}, meaning: "Whether state that no operator of the job asks for is dropped at the start, as the flag -n says."},
+		{key: "execution.state-recovery.change-max-parallelism", kind: boolean{}, otherwise: "false", meaning: "Whether keyed state is read into another number of key groups, where one is set: every subtask then reads all of it, and hashes all keys anew."},
 		{key: "execution.state-recovery.claim-mode", kind: oneOf("NO_CLAIM", "CLAIM", "LEGACY"), otherwise: "NO_CLAIM", use: later, old: []string{"execution.savepoint-restore-mode"}, meaning: "Whether the job becomes the owner of the snapshot from which it starts, and deletes it one day."},
 		{key: "execution.state-recovery.without-channel-state.checkpoint-id", kind: integer{off: true}, otherwise: "-1", use: later, old: []string{"execution.checkpointing.recover-without-channel-state.checkpoint-id"}, meaning: "The checkpoint from which records in flight are not restored."},
 		{key: "execution.state-recovery.from-local", kind: boolean{}, otherwise: "false", use: later, old: []string{"state.backend.local-recovery"}, meaning: "Whether a restart reads a copy of the state on the worker's disk."},

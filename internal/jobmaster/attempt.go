@@ -121,7 +121,7 @@ func (m *Master) find(ctx context.Context, at Point) (p point, final bool, err e
 	if err != nil {
 		return p, lost(err), err
 	}
-	p.Assignment, err = snapshot.Assign(p.from, m.Graph, m.AllowNonRestored)
+	p.Assignment, err = snapshot.Assign(p.from, m.Graph, m.Allowed)
 	if err == nil {
 		err = m.readable(p.Restored)
 	}

@@ -37,11 +37,11 @@ type Settings struct {
 	From func(ctx context.Context) (cp *snapshot.Checkpoint, dir string, err error)
 	// Point is what was put on record by Note when the job ran before; zero: nothing
 	// was. Load loads and verifies what is in a directory, as From does.
-	Point            Point
-	Note             func(Point) error
-	Load             func(ctx context.Context, dir string) (*snapshot.Checkpoint, error)
-	AllowNonRestored bool // drop state of operators that are gone
-	Fallback         bool // pass over checkpoints that don't verify
+	Point    Point
+	Note     func(Point) error
+	Load     func(ctx context.Context, dir string) (*snapshot.Checkpoint, error)
+	Allowed  snapshot.Permission
+	Fallback bool // pass over checkpoints that don't verify
 
 	Policy        checkpoint.Policy
 	Strategy      Strategy

@@ -201,7 +201,7 @@ func TestStateThatDoesNotFitFailsTheJob(t *testing.T) {
 	if o.Status != Failed || !strings.Contains(o.Err.Error(), `uid "gone"`) || b.attempt.Attempt != 0 || b.master.View().Attempt != 1 {
 		t.Errorf("%+v", o)
 	}
-	b.settings.AllowNonRestored = true
+	b.settings.Allowed.Drop = true
 	b.start()
 	b.until(b.over)
 	if !strings.Contains(b.log.String(), "operator=gone") {

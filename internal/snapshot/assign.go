@@ -37,13 +37,19 @@ type Restored struct {
 	Saved    Operator
 }
 
+// Permission is what a restore may do beside putting everything back where it was.
+type Permission struct {
+	Drop   bool // state that has no place in the job
+	Rehash bool // all keys of an operator whose max parallelism is set to another
+}
+
 // Assign deals out the state of a checkpoint to the subtasks of a job, which may
 // have another parallelism. What can't be restored is an error, all of it at
-// once; an operator that is gone is one unless that is allowed. Operators without uid
+// once, unless may says that it isn't one. Operators without uid
 // get their state only as long as all of them are the same as in the checkpoint: their
 // ids come from the job's shape, and another shape may give one the id of another.
 // Without a checkpoint everybody starts empty.
-func Assign(cp *Checkpoint, job *graph.JobGraph, allowNonRestored bool) (Assignment, error) {
+func Assign(cp *Checkpoint, job *graph.JobGraph, may Permission) (Assignment, error) {
 	a := Assignment{
 		Subtasks:       map[graph.Subtask]Task{},
 		Pending:        map[graph.ID][]Pending{},
@@ -75,13 +81,13 @@ func Assign(cp *Checkpoint, job *graph.JobGraph, allowNonRestored bool) (Assignm
 					"that may be another operator's state; give the operators uids, and name the ids of their state by the option Formerly", title(old)))
 			default:
 				a.Restored = append(a.Restored, Restored{op, old})
-				errs = append(errs, a.restore(task.ID, op, old), a.drop(old.misplaced(op), allowNonRestored,
+				errs = append(errs, a.restore(task.ID, op, old, may.Rehash), a.drop(old.misplaced(op), may.Drop,
 					"that its operator has no place for, having no key, being no source or committing nothing: give that another uid"))
 			}
 		}
 	}
 	for _, old := range slices.SortedFunc(maps.Values(saved), byName) {
-		errs = append(errs, a.drop(old, allowNonRestored, "and isn't in the job: give an operator its uid back, or name this one by the option Formerly"))
+		errs = append(errs, a.drop(old, may.Drop, "and isn't in the job: give an operator its uid back, or name this one by the option Formerly"))
 	}
 	return a, errors.Join(errs...)
 }
@@ -165,15 +171,17 @@ func title(op Operator) string {
 }
 
 // restore assigns what one operator saved.
-func (a *Assignment) restore(task graph.ID, op graph.Operator, old Operator) error {
-	if op.Keyed || old.keyed() {
+func (a *Assignment) restore(task graph.ID, op graph.Operator, old Operator, rehash bool) error {
+	changed := !op.Derived && op.MaxParallelism != old.MaxParallelism
+	rehash = rehash && changed
+	if !rehash && (op.Keyed || old.keyed()) {
 		switch {
 		case op.Parallelism > old.MaxParallelism:
 			return fmt.Errorf("%s: parallelism %d exceeds %d, the max parallelism that its state was saved with",
 				title(old), op.Parallelism, old.MaxParallelism)
-		case !op.Derived && op.MaxParallelism != old.MaxParallelism:
-			return fmt.Errorf("%s: its max parallelism is set to %d, but its state was saved with %d",
-				title(old), op.MaxParallelism, old.MaxParallelism)
+		case changed:
+			return fmt.Errorf("%s: its max parallelism is set to %d, but its state was saved with %d: "+
+				"leave it as it was, or have all keys hashed anew by execution.state-recovery.change-max-parallelism", title(old), op.MaxParallelism, old.MaxParallelism)
 		}
 		a.MaxParallelism[op.ID] = old.MaxParallelism
 	}
@@ -183,7 +191,7 @@ func (a *Assignment) restore(task graph.ID, op graph.Operator, old Operator) err
 	if old.Enumerator != nil {
 		a.Enumerators[op.ID] = old.Enumerator
 	}
-	for i, s := range old.dealt(op.Parallelism) {
+	for i, s := range old.dealt(op.Parallelism, rehash) {
 		who := graph.Subtask{Task: task, Index: i}
 		if a.Subtasks[who] == nil {
 			a.Subtasks[who] = Task{}
@@ -200,8 +208,9 @@ func (op Operator) keyed() bool {
 // dealt returns what each of p subtasks starts from: the keyed state of its key
 // groups, contiguous runs of splits and of the items of split lists, all union
 // lists, and a copy of each broadcast. At unchanged parallelism what isn't shared
-// stays where it is.
-func (op Operator) dealt(p int) []State {
+// stays where it is. When keys are hashed anew everybody gets all keyed state, and
+// takes what is its own.
+func (op Operator) dealt(p int, rehash bool) []State {
 	all := op.together()
 	split, union, broadcast := all.lists(state.SplitKind), all.lists(state.UnionKind), all.lists(state.BroadcastKind)
 	dealt := make([]State, p)
@@ -219,6 +228,9 @@ func (op Operator) dealt(p int) []State {
 			for _, same := range split {
 				s.Lists = append(s.Lists, cut(same, i, p)...)
 			}
+		}
+		if rehash {
+			s.Keyed = all.Keyed
 		}
 		for _, same := range union {
 			s.Lists = append(s.Lists, same...)

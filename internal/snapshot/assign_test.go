@@ -78,7 +78,7 @@ func TestRescalingLosesAndDoublesNothing(t *testing.T) {
 			cp.Operators[0].Subtasks = append(cp.Operators[0].Subtasks, s)
 		}
 		for _, p := range []int{3, 1, 4, 1 + rng.IntN(9)} {
-			a, err := Assign(cp, job("op", p, 128, true), false)
+			a, err := Assign(cp, job("op", p, 128, true), Permission{})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -136,7 +136,7 @@ func TestSharedListsReachEverySubtask(t *testing.T) {
 			}})
 		}
 		for _, next := range []int{p, 1, 4, 1 + rng.IntN(9)} {
-			a, err := Assign(cp, job("op", next, 128, true), false)
+			a, err := Assign(cp, job("op", next, 128, true), Permission{})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -180,7 +180,7 @@ func TestWhoWasInTheCheckpointKnows(t *testing.T) {
 	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{{Splits: [][]byte{{1}}}}}}}
 	restored := job("op", 3, 128, true)
 	restored.Tasks[0].Operators = append(restored.Tasks[0].Operators, graph.Operator{ID: idOf("new"), Parallelism: 3, MaxParallelism: 128})
-	a, err := Assign(cp, restored, false)
+	a, err := Assign(cp, restored, Permission{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestNothingMovesAtTheSameParallelism(t *testing.T) {
 	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 3, MaxParallelism: 128, Subtasks: []State{
 		{Splits: [][]byte{[]byte("a"), []byte("b")}}, {Ended: true}, {Pending: []Pending{{Checkpoint: 1}}},
 	}}}}
-	a, err := Assign(cp, job("op", 3, 128, true), false)
+	a, err := Assign(cp, job("op", 3, 128, true), Permission{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestNothingMovesAtTheSameParallelism(t *testing.T) {
 func TestEndedSurvivesRescalingOnlyIfAllHad(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 2, MaxParallelism: 128, Subtasks: []State{{Ended: true}, {Ended: last}}}}}
-		a, err := Assign(cp, job("op", 3, 128, true), false)
+		a, err := Assign(cp, job("op", 3, 128, true), Permission{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestPendingGoesToTheCommitterInOrder(t *testing.T) {
 		{Pending: []Pending{{Checkpoint: 1, Data: []byte("a")}, {Checkpoint: 2, Data: []byte("b")}}},
 		{Pending: []Pending{{Checkpoint: 1, Subtask: 1, Data: []byte("c")}}},
 	}}}}
-	a, err := Assign(cp, job("op", 1, 128, true), false)
+	a, err := Assign(cp, job("op", 1, 128, true), Permission{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestStateOfALostOperatorIsRefused(t *testing.T) {
 		{ID: idOf("empty"), UID: "empty", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{
 			{Keyed: []state.Handle{{Last: 127}}, Lists: []List{listOf("rows", state.SplitKind)}}}},
 	}}
-	_, err := Assign(cp, job("src", 1, 128, true), false)
+	_, err := Assign(cp, job("src", 1, 128, true), Permission{})
 	if err == nil {
 		t.Fatal("not refused")
 	}
@@ -264,7 +264,7 @@ func TestStateOfALostOperatorIsRefused(t *testing.T) {
 	if strings.Contains(err.Error(), `"map"`) || strings.Contains(err.Error(), `"empty"`) {
 		t.Errorf("an operator without state is refused: %v", err)
 	}
-	a, err := Assign(cp, job("src", 1, 128, true), true)
+	a, err := Assign(cp, job("src", 1, 128, true), Permission{Drop: true})
 	if err != nil || len(a.Dropped) != 2 || a.Dropped[0].UID != "m" || a.Dropped[0].Bytes() != 300 {
 		t.Error(a.Dropped, err)
 	}
@@ -281,11 +281,11 @@ func TestStateOfAnotherKindOfOperatorIsRefused(t *testing.T) {
 		cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 1, MaxParallelism: 128, Subtasks: []State{s}}}}
 		other := job("op", 1, 128, true)
 		other.Tasks[0].Operators[0] = graph.Operator{ID: idOf("op"), Parallelism: 1, MaxParallelism: 128}
-		_, err := Assign(cp, other, false)
+		_, err := Assign(cp, other, Permission{})
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`uid "op" has %d bytes`, want)) || !strings.Contains(err.Error(), "-allowNonRestoredState") {
 			t.Errorf("%d bytes: %v", want, err)
 		}
-		a, err := Assign(cp, other, true)
+		a, err := Assign(cp, other, Permission{Drop: true})
 		if err != nil || len(a.Dropped) != 1 || a.Dropped[0].Bytes() != want {
 			t.Errorf("%d bytes: dropped %+v, %v", want, a.Dropped, err)
 		}
@@ -293,7 +293,7 @@ func TestStateOfAnotherKindOfOperatorIsRefused(t *testing.T) {
 		if s.Splits != nil {
 			other.Tasks[0].Operators[0].Kind = graph.Source
 		}
-		if a, err := Assign(cp, other, false); err != nil || len(a.Dropped) > 0 {
+		if a, err := Assign(cp, other, Permission{}); err != nil || len(a.Dropped) > 0 {
 			t.Errorf("%d bytes where they belong: dropped %+v, %v", want, a.Dropped, err)
 		}
 	}
@@ -323,7 +323,7 @@ func TestStateUnderAFormerIDIsTheOperators(t *testing.T) {
 		"two":                   {[]Operator{saved("op", 1), saved("b", 1)}, ""},
 		"two former ones":       {[]Operator{saved("a", 1), saved("b", 1)}, ""},
 	} {
-		a, err := Assign(&Checkpoint{Operators: test.saved}, now, test.want == "")
+		a, err := Assign(&Checkpoint{Operators: test.saved}, now, Permission{Drop: test.want == ""})
 		switch {
 		case test.want == "":
 			if err == nil || !strings.Contains(err.Error(), `operator "op" takes over`) {
@@ -355,47 +355,57 @@ func TestGeneratedIDsBelongToAShape(t *testing.T) {
 		cp.Operators = append(cp.Operators, Operator{ID: idOf(name), Name: "count", Parallelism: 1, MaxParallelism: 128,
 			Subtasks: []State{{Keyed: []state.Handle{{Last: 127, Files: []state.File{{Name: "x", Size: 1}}}}}}})
 	}
-	if a, err := Assign(cp, operators("count2", "given", "count1"), false); err != nil || len(a.Restored) != 2 {
+	if a, err := Assign(cp, operators("count2", "given", "count1"), Permission{}); err != nil || len(a.Restored) != 2 {
 		t.Errorf("the same operators: %+v, %v", a.Restored, err)
 	}
 	for _, names := range [][]string{{"count1"}, {"count1", "count2", "count3"}, {"count1", "count2", "filter"}} {
-		if a, err := Assign(cp, operators(names...), true); err == nil || len(a.Restored) > 0 || !strings.Contains(err.Error(), "without uid") {
+		if a, err := Assign(cp, operators(names...), Permission{Drop: true}); err == nil || len(a.Restored) > 0 || !strings.Contains(err.Error(), "without uid") {
 			t.Errorf("%q: %+v, %v", names, a.Restored, err)
 		}
 	}
 	renamed := operators("count1", "count2")
 	renamed.Tasks[0].Operators[0].Name = "filter"
-	if _, err := Assign(cp, renamed, true); err == nil {
+	if _, err := Assign(cp, renamed, Permission{Drop: true}); err == nil {
 		t.Error("another operator has got the state of one without uid")
 	}
 	renamed.Tasks[0].Operators[0].Former = []graph.ID{idOf("count2")}
 	renamed.Tasks[0].Operators[0].ID = idOf("count9")
 	renamed.Tasks[1].Operators[0].ID = idOf("count8")
-	if a, err := Assign(cp, renamed, true); err != nil || len(a.Restored) != 1 || len(a.Dropped) != 1 {
+	if a, err := Assign(cp, renamed, Permission{Drop: true}); err != nil || len(a.Restored) != 1 || len(a.Dropped) != 1 {
 		t.Errorf("its id is named: %+v, %v", a, err)
 	}
 }
 
-// S58: a max parallelism that wasn't set is adopted; one that was can't change.
+// S58: a max parallelism that wasn't set is adopted; one that was can't change, unless
+// it may: then every subtask looks for its keys in all state.
 func TestMaxParallelismIsTheSavedOne(t *testing.T) {
 	cp := &Checkpoint{Operators: []Operator{{ID: idOf("op"), UID: "op", Parallelism: 1, MaxParallelism: 128,
 		Subtasks: []State{{Keyed: []state.Handle{{Last: 127, Files: []state.File{inlineFile("k")}}}}}}}}
-	_, err := Assign(cp, job("op", 2, 256, false), false)
+	_, err := Assign(cp, job("op", 2, 256, false), Permission{})
 	if err == nil || !strings.Contains(err.Error(), "256") || !strings.Contains(err.Error(), "128") {
 		t.Error(err)
 	}
-	_, err = Assign(cp, job("op", 200, 512, true), false)
+	_, err = Assign(cp, job("op", 200, 512, true), Permission{})
 	if err == nil || !strings.Contains(err.Error(), "200 exceeds 128") {
 		t.Error(err)
 	}
-	a, err := Assign(cp, job("op", 100, 256, true), false)
+	a, err := Assign(cp, job("op", 100, 256, true), Permission{})
 	if err != nil || a.MaxParallelism[idOf("op")] != 128 {
 		t.Error(a.MaxParallelism, err)
+	}
+	a, err = Assign(cp, job("op", 2, 256, false), Permission{Rehash: true})
+	if err != nil || a.MaxParallelism[idOf("op")] != 256 {
+		t.Error(a.MaxParallelism, err)
+	}
+	for who, s := range a.Subtasks {
+		if h := s[idOf("op")].Keyed; len(h) != 1 || h[0].First != 0 || h[0].Last != 127 {
+			t.Errorf("subtask %d hashes %+v anew", who.Index, h)
+		}
 	}
 }
 
 func TestWithoutACheckpointEverybodyStartsEmpty(t *testing.T) {
-	a, err := Assign(nil, job("op", 2, 128, true), false)
+	a, err := Assign(nil, job("op", 2, 128, true), Permission{})
 	if err != nil || len(a.Subtasks) != 0 || !maps.Equal(a.MaxParallelism, map[graph.ID]int{idOf("op"): 128}) {
 		t.Error(a, err)
 	}
