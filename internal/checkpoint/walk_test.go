@@ -16,9 +16,16 @@ import (
 // holds it to its invariants. In the end everybody is well, and the job must
 // finish. A failure prints its seed.
 func TestWalk(t *testing.T) {
+	reached := map[string]int{}
 	for seed := range uint64(2000) {
-		if err := walk(seed); err != nil {
+		if err := walk(seed, reached); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	// An invariant that is never put to the test holds for nothing.
+	for _, what := range []string{"1 of 1 at once", "2 of 2 at once", "3 of 3 at once", "right behind a pause", "savepoint beside a checkpoint", "savepoint stored", "old one discarded"} {
+		if reached[what] < 100 {
+			t.Errorf("the walks come to %q %d times", what, reached[what])
 		}
 	}
 }
@@ -30,6 +37,7 @@ type world struct {
 	now      time.Time
 	subtasks []graph.Subtask
 	calm     bool    // nothing is lost or goes wrong any more
+	reached  map[string]int
 	wire     []Event // on its way to the coordinator, in no order
 	all      map[uint64]*fate
 	last     uint64 // newest number
@@ -84,9 +92,9 @@ type fate struct {
 	acked, late, released               map[graph.Subtask]bool
 }
 
-func walk(seed uint64) error {
+func walk(seed uint64, reached map[string]int) error {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{rng: rng, now: time.Unix(0, 0), all: map[uint64]*fate{}, unanswered: map[uint64]wish{}}
+	w := &world{rng: rng, reached: reached, now: time.Unix(0, 0), all: map[uint64]*fate{}, unanswered: map[uint64]wish{}}
 	for i := range 1 + rng.IntN(4) {
 		w.subtasks = append(w.subtasks, graph.Subtask{Index: i})
 	}
@@ -325,6 +333,7 @@ func (w *world) note(e Event) {
 				w.newest = e.Checkpoint
 			}
 			if f.savepoint {
+				w.reached["savepoint stored"]++
 				return
 			}
 			w.stored, w.ended, w.failures = e.Checkpoint, w.now, 0
@@ -525,6 +534,15 @@ func (w *world) enumerate(a Enumerate) error {
 		acked: map[graph.Subtask]bool{}, late: map[graph.Subtask]bool{}, released: map[graph.Subtask]bool{},
 	}
 	switch {
+	case savepoint && w.checkpoints() > 0:
+		w.reached["savepoint beside a checkpoint"]++
+	case !savepoint:
+		w.reached[fmt.Sprintf("%d of %d at once", w.checkpoints(), limit)]++
+		if w.policy.MinPause > 0 && w.now.Sub(w.ended) == w.policy.MinPause {
+			w.reached["right behind a pause"]++
+		}
+	}
+	switch {
 	case w.luck(50) == 1:
 	case w.luck(20) == 1:
 		w.wire = append(w.wire, Failed{n, "enumerate", false})
@@ -640,7 +658,9 @@ func (w *world) discard(n uint64) error {
 	case f.complete && len(w.kept()) <= w.policy.Retained:
 		return fmt.Errorf("of %v, and %d are to be kept", w.kept(), w.policy.Retained)
 	}
-	f.discarded = true
+	if f.discarded = true; f.complete {
+		w.reached["old one discarded"]++
+	}
 	return nil
 }
 
