@@ -92,7 +92,9 @@ func TestRecoveringJobAnswersAtOnce(t *testing.T) {
 		slow.Store(true)
 		b.await(t, 1, "create takes 20 s")
 		in.let(2 * soFar)
-		b.await(t, 1, "open takes 20 s")
+		for r.Status().State != "RESTORING" {
+			time.Sleep(time.Second)
+		}
 		began := time.Now()
 		status := r.Status()
 		_, _, noCheckpoint := r.Checkpoint(context.Background(), false)

@@ -36,7 +36,7 @@ type world struct {
 	rng      *rand.Rand
 	now      time.Time
 	subtasks []graph.Subtask
-	calm     bool    // nothing is lost or goes wrong any more
+	calm     bool // nothing is lost or goes wrong any more
 	reached  map[string]int
 	wire     []Event // on its way to the coordinator, in no order
 	all      map[uint64]*fate
