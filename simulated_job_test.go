@@ -147,7 +147,7 @@ func newLife(t *testing.T, seed uint64) *life {
 	l.w = newWorld(seed, trace)
 	l.splits = 1 + l.w.rng.IntN(8)
 	l.w.rare = []int{3, 30, 300, 3000}[l.w.rng.IntN(4)]
-	l.w.cancels = l.w.rng.IntN(4) == 0
+	l.w.slow, l.w.cancels = true, l.w.rng.IntN(4) == 0
 	l.retention, l.from = []Retention{RetainOnCancel, DeleteOnCancel}[l.w.rng.IntN(3)/2], Latest
 	l.aims = int(seed)
 	for i := range 100 + l.w.rng.IntN(1000) {

@@ -31,6 +31,7 @@ type world struct {
 	rare    int            // how much rarer than usual faults are that nobody aims at
 	hits    map[string]int // how often each fault was injected, by "kind point"
 	trace   func(format string, args ...any)
+	slow    bool // the disk takes its time now and then
 	cancels bool // the job is to be cancelled some time, once
 	// savepoints are the directories of those taken; they stay for ever.
 	savepoints []string
@@ -417,7 +418,7 @@ func (w *world) end() {
 // wait is where the file system takes its time: the work that it is asked by stands
 // still, and a loop does, with all the others.
 func (w *world) wait(point string) {
-	if w.calm || !w.chance(40) {
+	if !w.slow || w.calm || !w.chance(40) {
 		return
 	}
 	w.hits["delay "+point]++
