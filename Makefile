@@ -1,12 +1,13 @@
 # make check   before a commit: format, vet, lint, the fast tests
 # make test    everything, with the race detector; what CI runs
 # make cover   how much of what decides is covered by the tests beside it
+# make mutate  rules broken on purpose, which tests must notice
 # make soak    ten thousand lives of the simulation, and the black-box tests again and again
 
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: check test cover soak fmt vet lint
+.PHONY: check test cover mutate soak fmt vet lint
 
 check: fmt vet lint
 	$(GO) test -short ./...
@@ -17,6 +18,9 @@ test: fmt vet cover
 
 cover:
 	$(GO) test -run Covered -coverage -v .
+
+mutate:
+	$(GO) test -run Noticed -mutate -timeout 30m -v .
 
 soak: vet
 	$(GO) test -run Simulat -seeds 10000 -timeout 60m .
