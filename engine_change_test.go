@@ -3,14 +3,17 @@ package weir
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -461,4 +464,81 @@ func TestPartsOfACheckpointAreNone(t *testing.T) {
 		t.Error("it isn't the same job, or doesn't say where it begins")
 	}
 	same(t, "counts", b.all("again: "), counts)
+}
+
+// S46: a savepoint whose metadata isn't whole is none. It fails at each of its steps;
+// whoever asked is told, and what was left of it is refused before there is a run.
+func TestIncompleteSavepointIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"create", "write", "sync", "close", "rename"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			points, dir, b := t.TempDir(), t.TempDir(), newBoard()
+			var full atomic.Bool
+			disk := &filesystem.Faulty{FileSystem: filesystem.Local{}, Before: func(o, path string) error {
+				switch {
+				case !strings.HasPrefix(path, points):
+				case o == "remove": // so that what is left stays
+					return errors.New("stays")
+				case o == op && full.Load() && strings.Contains(path, "_metadata"):
+					return filesystem.Torn{Bytes: 20, Err: errors.New("torn")}
+				}
+				return nil
+			}}
+			in := count(b, "in", far).let(10)
+			r, _ := launch(t, t.Context(), passing(in, newLedger[string](b, "out"), nil), on(disk))
+			b.await(t, 1, "out: 9 is number 10")
+			full.Store(true)
+			_, err := savepoint(t, r, points)
+			wants(t, err, "torn")
+			full.Store(false)
+			left := must(filepath.Glob(filepath.Join(points, "savepoint-*")))(t)
+			if len(left) != 1 {
+				t.Fatalf("%q are left", left)
+			}
+			_, err = Start(t.Context(), passing(in, newLedger[string](b, "never"), func(job *Job) { job.From, job.Checkpoints.Dir = left[0], dir }))
+			wants(t, err, left[0], "incomplete or corrupt")
+			if runs := must(os.ReadDir(dir))(t); len(runs) > 0 {
+				t.Errorf("a run was recorded: %v", runs)
+			}
+			whole := must(savepoint(t, r, points))(t)
+			launch(t, t.Context(), passing(in.let(20), newLedger[string](b, "again"), func(job *Job) { job.From = whole }))
+			b.await(t, 1, "again: 19 is number 20")
+		})
+	}
+}
+
+// S47: two jobs put their savepoints, of the same numbers, into one directory at the
+// same time. Each goes on from its own.
+func TestTwoJobsSavepointsInOneDirectory(t *testing.T) {
+	t.Parallel()
+	points, b := t.TempDir(), newBoard()
+	names := []string{"left", "right"}
+	var jobs [2]*Running
+	var ins [2]*numbers
+	for i, name := range names {
+		ins[i] = count(b, "in "+name, far).let(10 + i)
+		jobs[i], _ = launch(t, t.Context(), passing(ins[i], newLedger[string](b, name), func(job *Job) { job.Checkpoints.Interval = time.Hour }))
+		b.await(t, 1, fmt.Sprintf("in %s reads %d", name, 9+i))
+	}
+	var paths [2]string
+	var errs [2]error
+	var both sync.WaitGroup
+	for i := range jobs {
+		both.Go(func() { paths[i], errs[i] = jobs[i].Savepoint(t.Context(), points) })
+	}
+	both.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range names {
+		if cp := metadata(t, paths[i]); cp.Number != 1 || cp.JobID != jobs[i].ID() {
+			t.Errorf("the savepoint of %s is number %d of %s", name, cp.Number, cp.JobID)
+		}
+		launch(t, t.Context(), passing(ins[i].let(20+i), newLedger[string](b, name+" again"), func(job *Job) { job.From = paths[i] }))
+		b.await(t, 1, fmt.Sprintf("%s again: %s", name, countedUpTo(20 + i)[19+i]))
+		if n := b.times("in " + name + " reads 0"); n != 1 {
+			t.Errorf("the first number of %s was read %d times", name, n)
+		}
+	}
 }

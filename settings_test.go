@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,11 @@ func TestEverySettingByCodeAndByKey(t *testing.T) {
 			acts: func(_ *plan, s jobmaster.Settings) any { return s.Policy.Concurrent }, want: 7},
 		{key: "execution.checkpointing.tolerable-failed-checkpoints", value: "7", set: func(job *Job) { job.Checkpoints.TolerableFailures = 7 },
 			acts: func(_ *plan, s jobmaster.Settings) any { return s.Policy.Tolerable }, want: 7},
+		{key: "execution.checkpointing.fail-on-checkpointing-errors", value: "false",
+			set: func(job *Job) {
+				job.Config = map[string]string{"execution.checkpointing.fail-on-checkpointing-errors": "false"}
+			},
+			acts: func(_ *plan, s jobmaster.Settings) any { return s.Policy.Tolerable }, want: math.MaxInt},
 		{key: "execution.checkpointing.externalized-checkpoint-retention", value: "RETAIN_ON_CANCELLATION", set: func(job *Job) { job.Checkpoints.Retention = RetainOnCancel },
 			acts: func(_ *plan, s jobmaster.Settings) any { return s.KeepCancelled }, want: true},
 		{key: "execution.checkpointing.externalized-checkpoint-retention", value: "DELETE_ON_CANCELLATION", set: func(job *Job) { job.Checkpoints.Retention = DeleteOnCancel },

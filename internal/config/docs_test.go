@@ -32,13 +32,14 @@ const introduction = `# Configuration
 
 Settings come from a YAML file, then the job's code, then ` + "`-D key=value`" + `; what comes later wins. The file is the one that
 ` + "`-config`" + ` names, else ` + "`config.yaml`" + ` in the directory that the environment variable ` + "`WEIR_CONF_DIR`" + ` names. Its keys may be nested
-or flat. Anchors, aliases and tags are not allowed. Names are Flink's; older names work, and the log says which they were.
+or flat. Anchors, aliases and tags are not allowed. Names are Flink's; older names work, and the log says which they were. In code, the fields of
+` + "`weir.Job` and `weir.Checkpoints`" + ` are such settings, and ` + "`Job.Config`" + ` takes any by its key.
 
 - A **duration** is ` + "`10 min`, `500 ms`, `1 h`, `1 d`, `1m30s`" + `; a bare number is in milliseconds, and ` + "`m`" + ` is a minute.
 - A **size** is ` + "`20 kb`, `64 mb`, `1 gb`" + `, in powers of 1024; a bare number is in bytes.
 - A **list** is a YAML list, or has ` + "`;`" + ` between its items.
 
-An unknown key, a value out of its range and a key given twice in one place are errors, and all of them are reported at once.
+An unknown key, a value out of its range, a key given twice in one place and settings that can't be combined are errors, and all of them are reported at once.
 
 Whether a setting **acts**: *yes*; *not yet* (accepted, the log says so, and meanwhile the default holds); *default only* (any other value is
 refused, since going on without it would break what one relies on); *no* (Flink's, without a meaning here, accepted so that its files load).
