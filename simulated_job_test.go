@@ -232,7 +232,8 @@ func (l *life) process() (finished bool, err error) {
 }
 
 // goOn does what the user of a job does that was cancelled too early: it is started
-// as a new one, from the newest checkpoint that is left, or else as it was before.
+// as a new one, from the newest checkpoint that is left, or the savepoint that it would
+// have gone on from, or else as it was before.
 func (l *life) goOn() error {
 	runs, err := run.Open(l.w.disk, "/ckpt").All()
 	if err != nil {
@@ -243,7 +244,11 @@ func (l *life) goOn() error {
 	dir := "/ckpt/" + last.ID
 	kept := &snapshot.Directory{Files: l.w.disk, Path: dir, URI: "file://" + dir}
 	found, err := kept.Latest(context.Background(), true)
-	l.from, l.orphans = cmp.Or(found.Dir, last.From.Path), found.Dir == ""
+	own := found.Dir
+	if last.Point.Checkpoint > 0 && (found.Checkpoint == nil || last.Point.Checkpoint > found.Checkpoint.Number) {
+		own = last.Point.Path
+	}
+	l.from, l.orphans = cmp.Or(own, last.From.Path), own == ""
 	l.w.hits["restart behind a cancellation"]++
 	return err
 }
