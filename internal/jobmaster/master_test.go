@@ -47,10 +47,12 @@ func TestMasterWalk(t *testing.T) {
 	for seed := range uint64(300) {
 		ok := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			b := newBench(t, seed)
+			b.settings.Policy.FromSavepoints = seed%2 == 0
 			b.calm = false
 			b.start()
 			for range 3000 {
 				if !b.over() {
+					b.perhapsSavepoint()
 					b.once()
 				}
 			}
@@ -86,20 +88,22 @@ func TestKilledAndResumed(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			b := newBench(t, seed)
 			b.splits = 60
+			b.settings.Policy.FromSavepoints = seed%2 == 0
 			for range 8 {
 				b.start()
 				for range b.rng.IntN(1500) {
 					if !b.over() {
+						b.perhapsSavepoint()
 						b.once()
 					}
 				}
-				if b.over() {
+				if b.over() || len(b.ended) > 0 { // whose end is on record isn't resumed
 					break
 				}
 				b.ready, b.clock, b.sinkOpen = nil, nil, false // kill -9
 				b.disk.Crash(func(c filesystem.Change) int { return b.rng.IntN(c.Bytes + 1) })
 			}
-			if !b.over() {
+			if !b.over() && len(b.ended) == 0 {
 				b.start()
 				b.until(b.over)
 			}

@@ -54,6 +54,7 @@ type bench struct {
 	works     map[string]int // how often each was begun
 	ended     []Outcome
 	endFails  error // what the next attempt to record the end says
+	asked     int   // savepoints
 }
 
 type task struct {
@@ -95,13 +96,15 @@ func newBench(t *testing.T, seed uint64) *bench {
 			Path:  benchDir, URI: "file://" + benchDir, Random: b.rng.Uint64, Log: slog.New(slog.DiscardHandler),
 		},
 		Fallback: true,
-		Policy:   checkpoint.Policy{Interval: 100 * time.Millisecond, Timeout: time.Second, Concurrent: 1, Retained: 2, Tolerable: 3},
+		Policy:   checkpoint.Policy{Interval: 100 * time.Millisecond, Timeout: time.Second, Savepoint: time.Second, Concurrent: 1, Retained: 2, Tolerable: 3},
 		Strategy: &FixedDelay{Attempts: 1000, Delay: time.Second},
 		Send:     func(c control.Command) { b.message(c, func() { b.take(c) }) },
 		Ended: func(o Outcome) error {
 			b.ended = append(b.ended, o)
 			return b.endFails
 		},
+		Note:   b.note,
+		Load:   b.load,
 		Random: b.rng.Uint64,
 		Log:    slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
