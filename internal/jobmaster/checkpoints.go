@@ -344,7 +344,7 @@ func (m *Master) notify(n uint64) {
 	if err := m.Executor.Reach("notice"); err == nil {
 		m.Send(control.Complete{Attempt: m.run.attempt, Checkpoint: n})
 	}
-	if !m.cleaned && m.savepoints[n] == nil {
+	if !m.cleaned {
 		m.cleaned = true
 		m.work("clean", func() error { return m.Storage.Clean(n) }, m.leftover(n))
 	}
