@@ -158,6 +158,26 @@ func TestEverySettingByCodeAndByKey(t *testing.T) {
 	}
 }
 
+// Fields that say what holds anyway, or what can't be on its own, set their keys, too.
+func TestFieldsSetTheirKeys(t *testing.T) {
+	t.Parallel()
+	for want, said := range map[string]func() (string, bool){
+		`execution.checkpointing.create-subdir = "false" (job code)`: func() (string, bool) {
+			return config.Given((&Job{Checkpoints: Checkpoints{NoSubdir: true}}).layer(), config.CreateSubdir)
+		},
+		`execution.state-recovery.claim-mode = "NO_CLAIM" (job code)`: func() (string, bool) {
+			return config.Given((&Job{Claim: NoClaim}).layer(), config.ClaimMode)
+		},
+	} {
+		if got, ok := said(); !ok || got != want {
+			t.Errorf("the code says %q, want %q", got, want)
+		}
+	}
+	if got, ok := config.Given((&Job{}).layer(), config.CreateSubdir); ok {
+		t.Errorf("a job without settings says %s", got)
+	}
+}
+
 // Settings that aren't built yet are accepted, and the log says plainly that they
 // don't act.
 func TestSettingsThatDoNotActYetAreInTheLog(t *testing.T) {
