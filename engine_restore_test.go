@@ -440,8 +440,10 @@ func TestPermissionToDropHoldsOnEveryPath(t *testing.T) {
 func TestOtherTypesThanStoredAreRefused(t *testing.T) {
 	t.Parallel()
 	dir, b := t.TempDir(), newBoard()
-	id := stopped(t, b, "out: 9 is number 10", passing(count(b, "in", far).let(10), newLedger[string](b, "out"), func(job *Job) { job.Checkpoints.Dir = dir }))
-	path, _ := newest(t, dir, id)
+	from := map[string]string{}
+	for _, kind := range kinds {
+		from[kind] = left(t, b, kind, dir, kind+": 9 is number 10", passing(count(b, "in", far).let(10), newLedger[string](b, kind), func(job *Job) { job.Checkpoints.Dir = dir }))
+	}
 	for name, test := range map[string]struct {
 		build func(*Job)
 		want  []string
@@ -462,7 +464,7 @@ func TestOtherTypesThanStoredAreRefused(t *testing.T) {
 		"splits":       {func(job *Job) { Do(From(job, "in", file.Lines(dir)), "new", func(string) error { return nil }) }, []string{`"in"`, "splits", "Next"}},
 		"committables": {func(job *Job) { To(FromSlice(job, "new", []int{1}), "out", newLedger[int](b, "int")) }, []string{`"out"`, "committables", "string", "int64"}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		for kind, path := range from {
 			r, _ := launch(t, t.Context(), func(job *Job) error {
 				job.From, job.AllowNonRestored = path, true
 				job.Checkpoints.Interval = time.Hour
@@ -471,9 +473,9 @@ func TestOtherTypesThanStoredAreRefused(t *testing.T) {
 			})
 			wants(t, wait(t, r), test.want...)
 			if n := len(r.Failures()); n != 1 {
-				t.Errorf("it was tried %d times", n)
+				t.Errorf("%s of a %s: it was tried %d times", name, kind, n)
 			}
-		})
+		}
 	}
 }
 
