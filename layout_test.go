@@ -32,7 +32,7 @@ var floors = [][]string{
 // belongs, and nowhere on the record path.
 var home = map[string][]string{
 	"github.com/goccy/go-yaml":      {"internal/config"},
-	"github.com/klauspost/compress": {"connector/file"},
+	"github.com/klauspost/compress": {"connector/file", "state/table"},
 	"github.com/twmb/murmur3":       {"internal/graph"},
 	"github.com/zeebo/xxh3":         {"codec"},
 }

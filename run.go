@@ -177,17 +177,28 @@ func (p *plan) resume(env environment, files filesystem.FileSystem, dir string) 
 
 // target is where the files of a checkpoint go.
 func (p *plan) target(env environment) func(record.Barrier) state.Target {
-	inline := int(config.Get(p.config, config.InlineThreshold))
+	inline, buffer := config.Get(p.config, config.InlineThreshold), config.Get(p.config, config.WriteBufferSize)
+	compress := config.Get(p.config, config.SnapshotCompression)
 	return func(b record.Barrier) state.Target {
 		if b.Target == "" {
-			return snapshot.Target{}
+			t := snapshot.Target{Compress: compress}
+			if p.limited() {
+				t.Most = snapshot.MostState
+			}
+			return t
 		}
 		files, dir, err := env.files.Resolve(b.Target)
 		if err != nil {
 			panic(fmt.Sprintf("weir: target of checkpoint %d: %v", b.Checkpoint, err)) // the job master has resolved it before
 		}
-		return snapshot.Target{Files: files, Dir: dir, Inline: inline, Random: env.random}
+		return snapshot.Target{Files: files, Dir: dir, Inline: int(inline), Buffer: int(buffer), Compress: compress, Random: env.random}
 	}
+}
+
+// limited says whether there are limits to a checkpoint's size: to those in memory,
+// unless it is only the one in which a job without checkpoints ends.
+func (p *plan) limited() bool {
+	return config.Get(p.config, config.CheckpointDir) == "" && config.Get(p.config, config.CheckpointInterval) > 0
 }
 
 // origin is where the files of a restored checkpoint are.
@@ -227,6 +238,10 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		log.Warn("checkpoints are kept in memory and lost with the process: set " + config.CheckpointDir.Key())
 	}
 	r := &Running{plan: p, env: env, site: h}
+	ackLimit := int64(0)
+	if p.limited() {
+		ackLimit = config.Get(p.config, config.AcknowledgementSize)
+	}
 	r.worker = worker.New(p.code(h.id), worker.Settings{
 		Executor:      env.executor,
 		Backend:       p.backend(),
@@ -241,6 +256,7 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 		DropUnclaimed: config.Get(p.config, config.IgnoreUnclaimedState),
 		Target:        p.target(env),
 		Origin:        env.origin(),
+		AckLimit:      ackLimit,
 	}, func(m control.Report) { env.line(toMaster, m, func() { r.master.Report(m) }) })
 	settings := p.settings(env, h, log, func(m control.Command) {
 		env.line(toWorker, m, func() { r.worker.Do(m) })

@@ -24,12 +24,12 @@ import (
 var rewrite = flag.Bool("rewrite", false, "kill the jobs of TestReadsWhatOlderVersionsStored anew, and keep their disks in testdata")
 
 // These are disks of jobs that were killed, with a state of every kind, and files
-// whose commit is due: one with the record of its run and a checkpoint, and one with a
-// savepoint. The numbers rise with each version of any format; what older versions
-// left stays and is read.
+// whose commit is due, compressed since version 2: one with the record of its run and
+// a checkpoint, and one with a savepoint. The numbers rise with each version of any
+// format; what older versions left stays and is read.
 const (
-	stored          = "testdata/disk-1"
-	storedSavepoint = "testdata/savepoint-1"
+	stored          = "testdata/disk-2"
+	storedSavepoint = "testdata/savepoint-2"
 )
 
 // TestReadsWhatOlderVersionsStored lets a killed job go on from the disk that an
@@ -39,8 +39,8 @@ const (
 // got before (S65). No two of a state's key, user key and value have the same type.
 func TestReadsWhatOlderVersionsStored(t *testing.T) {
 	if *rewrite {
-		leave(t, stored, &history{from: Latest, interval: "10 ms"}, 1, aim{"kill", "before rename out", 3})
-		leave(t, storedSavepoint, &history{from: Latest, interval: "1 h"}, 32, aim{"kill", "after rename _metadata", 1})
+		leave(t, stored, &history{from: Latest, interval: "10 ms", compressed: true}, 1, aim{"kill", "before rename out", 2})
+		leave(t, storedSavepoint, &history{from: Latest, interval: "1 h", compressed: true}, 3, aim{"kill", "after rename _metadata", 1})
 	}
 	disks := append(must(filepath.Glob("testdata/disk-*"))(t), must(filepath.Glob("testdata/savepoint-*"))(t)...)
 	if len(disks) < 2 {
@@ -52,7 +52,7 @@ func TestReadsWhatOlderVersionsStored(t *testing.T) {
 			w := newWorld(2, func(string, ...any) {})
 			w.calm = true
 			lay(t, disk, w.disk)
-			h := &history{from: Latest, interval: "10 ms", grown: true, reversed: reversed}
+			h := &history{from: Latest, interval: "10 ms", compressed: i%2 == 0, grown: true, reversed: reversed}
 			for _, savepoint := range must(filepath.Glob(filepath.Join(disk, "points", "*")))(t) {
 				h.from = "file:///points/" + filepath.Base(savepoint)
 			}
@@ -169,10 +169,11 @@ func occurrences(n int, words ...string) (lines []string) {
 
 // A history is what the job knows of all words, in a state of every kind.
 type history struct {
-	from     string // what it starts from
-	interval string // of its checkpoints
-	grown    bool   // by an operator
-	reversed bool   // the order in which states are declared
+	from       string // what it starts from
+	interval   string // of its checkpoints
+	compressed bool   // the state in them
+	grown      bool   // by an operator
+	reversed   bool   // the order in which states are declared
 	// What each subtask began with, of the operator without key and of the new one.
 	begun, fresh []beginning
 }
@@ -190,6 +191,7 @@ func (h *history) execute(w *world, parallelism int) (finished bool, err error) 
 	p, err := prepare(func(job *Job) error { h.build(job, files); return nil }, config.Layer{}, config.Assignments([]string{
 		"pipeline.name=history", "execution.state-recovery.path=" + h.from, fmt.Sprint("parallelism.default=", parallelism),
 		"execution.checkpointing.dir=file:///ckpt", "execution.checkpointing.interval=" + h.interval, "execution.checkpointing.data-inline-threshold=500",
+		fmt.Sprint("execution.checkpointing.snapshot-compression=", h.compressed),
 	}))
 	if err != nil {
 		return false, err

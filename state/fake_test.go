@@ -40,6 +40,7 @@ func newSubtask[K comparable](t testing.TB, store Store, i, n int) *op[K] {
 type memory struct{ files map[string][]Entry }
 
 func (m *memory) Create(context.Context) (TargetFile, error) { panic("not used") }
+func (m *memory) Compressed() bool                           { panic("not used") }
 func (m *memory) Open(context.Context, File) (Blob, error)   { panic("not used") }
 func (m *memory) Write(_ context.Context, _ Target, h Handle, entries iter.Seq2[[]byte, []byte]) (Handle, error) {
 	var file []Entry

@@ -42,6 +42,8 @@ type File struct {
 type Target interface {
 	// Create begins a file.
 	Create(ctx context.Context) (TargetFile, error)
+	// Compressed says whether keyed state is to be compressed.
+	Compressed() bool
 }
 
 // A TargetFile is a file of a checkpoint that is being written. Exactly one of

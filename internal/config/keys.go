@@ -24,6 +24,7 @@ var (
 	CheckpointStorage          = option[string]("execution.checkpointing.storage") // empty: as CheckpointDir says
 	CreateSubdir               = option[bool]("execution.checkpointing.create-subdir")
 	WriteBufferSize            = option[int64]("execution.checkpointing.write-buffer-size")
+	AcknowledgementSize        = option[int64]("execution.checkpointing.max-acknowledgement-size")
 	SnapshotCompression        = option[bool]("execution.checkpointing.snapshot-compression")
 	Incremental                = option[bool]("execution.checkpointing.incremental")
 
@@ -111,10 +112,11 @@ var sections = []section{
 		{key: "execution.checkpointing.create-subdir", kind: boolean{}, otherwise: "true", use: refused, old: []string{"state.checkpoints.create-subdir"}, meaning: "Whether a job's checkpoints go into a directory of their own, named by the job's id."},
 		{key: "execution.checkpointing.storage", kind: oneOf("jobmanager", "filesystem"), old: []string{"state.checkpoint-storage"}, meaning: "Where checkpoints are kept: in memory or in the checkpoint directory. Without it the directory decides, and it may not say otherwise."},
 		{key: "execution.checkpointing.data-inline-threshold", kind: size{max: mb}, otherwise: "20 kb", old: []string{"state.backend.fs.memory-threshold", "state.storage.fs.memory-threshold"}, meaning: "State smaller than this is written into the checkpoint's metadata rather than into a file."},
-		{key: "execution.checkpointing.write-buffer-size", kind: size{}, otherwise: "4096", use: later, old: []string{"state.backend.fs.write-buffer-size", "state.storage.fs.write-buffer-size"}, meaning: "The size of the buffer before a checkpoint's files."},
+		{key: "execution.checkpointing.write-buffer-size", kind: size{}, otherwise: "4096", old: []string{"state.backend.fs.write-buffer-size", "state.storage.fs.write-buffer-size"}, meaning: "How much is written to a checkpoint's file at once; data-inline-threshold, if that is more."},
+		{key: "execution.checkpointing.max-acknowledgement-size", kind: size{min: 1}, otherwise: "10 mb", old: []string{"akka.framesize", "pekko.framesize"}, meaning: "How much a subtask may say of its part of a checkpoint. It counts where checkpoints are kept in memory, which take at most 5 mb of one state, too."},
 		{key: "execution.checkpointing.incremental", kind: boolean{}, otherwise: "false", use: later, old: []string{"state.backend.incremental"}, meaning: "Whether a checkpoint writes only what has changed since the one before."},
 		{key: "execution.checkpointing.checkpoints-after-tasks-finish", kind: boolean{}, otherwise: "true", old: []string{"execution.checkpointing.checkpoints-after-tasks-finish.enabled"}, meaning: "Whether checkpoints go on when parts of the job have ended. When false there is no final checkpoint either."},
-		{key: "execution.checkpointing.snapshot-compression", kind: boolean{}, otherwise: "false", use: later, meaning: "Whether full snapshots of keyed state are compressed."},
+		{key: "execution.checkpointing.snapshot-compression", kind: boolean{}, otherwise: "false", meaning: "Whether keyed state is compressed, with zstd, in checkpoints and savepoints."},
 		{key: "execution.checkpointing.cleaner.parallel-mode", kind: boolean{}, otherwise: "true", use: later, old: []string{"state.checkpoint.cleaner.parallel-mode"}, meaning: "Whether the files of an old checkpoint are deleted in parallel."},
 		{key: "execution.checkpointing.recovery.fallback", kind: boolean{}, otherwise: "true", meaning: "Whether an older retained checkpoint is taken when the latest is damaged. When false, the job fails and names the damaged file."},
 		{key: "execution.checkpointing.prefer-checkpoint-for-recovery", kind: boolean{}, otherwise: "true", meaning: "Whether a restart passes over the job's own savepoints that are newer than its latest checkpoint. When false, outputs are committed for a savepoint, too, and it must not be deleted before there is a newer checkpoint."},

@@ -18,18 +18,24 @@ import (
 // Target implements state.Target: files in one directory, under random names, or
 // inline if they are small.
 type Target struct {
-	Files  filesystem.FileSystem // nil: everything stays inline
-	Dir    string
-	Inline int           // data below this many bytes stays inline
-	Random func() uint64 // safe for concurrent use
+	Files    filesystem.FileSystem // nil: everything stays inline
+	Dir      string
+	Inline   int           // data below this many bytes stays inline
+	Buffer   int           // so many bytes are written at once, or Inline if that is more
+	Most     int64         // bytes of a state, where everything stays inline; 0: any number
+	Compress bool          // whether keyed state is compressed
+	Random   func() uint64 // safe for concurrent use
 }
+
+// Compressed implements state.Target.
+func (t Target) Compressed() bool { return t.Compress }
 
 // Create implements state.Target.
 func (t Target) Create(ctx context.Context) (state.TargetFile, error) {
 	return &targetFile{to: t, ctx: ctx, sum: crc32.New(castagnoli)}, ctx.Err()
 }
 
-// targetFile holds its data until there is too much to keep inline.
+// targetFile holds data until there is enough of it to be written.
 type targetFile struct {
 	to   Target
 	ctx  context.Context // of the write; ends it early
@@ -47,20 +53,33 @@ func (f *targetFile) Write(p []byte) (int, error) {
 	}
 	f.sum.Write(p)
 	f.size += int64(len(p))
-	switch {
-	case f.w == nil && (f.to.Files == nil || f.size < int64(f.to.Inline)):
+	if f.to.Files == nil && f.to.Most > 0 && f.size > f.to.Most {
+		return 0, tooLarge("a state", f.size, f.to.Most)
+	}
+	if f.to.Files == nil || len(f.held)+len(p) < max(f.to.Inline, f.to.Buffer) {
 		f.held = append(f.held, p...)
 		return len(p), nil
-	case f.w == nil:
+	}
+	out := p
+	if len(f.held) > 0 {
+		out = append(f.held, p...)
+		f.held = out[:0]
+	}
+	if err := f.put(out); err != nil {
+		return 0, fmt.Errorf("write state file %q: %w", f.name, err)
+	}
+	return len(p), nil
+}
+
+// put writes to the file, which it begins if there is none.
+func (f *targetFile) put(p []byte) error {
+	if f.w == nil {
 		if err := f.create(); err != nil {
-			return 0, fmt.Errorf("write state: %w", err)
+			return err
 		}
 	}
-	n, err := f.w.Write(p)
-	if err != nil {
-		err = fmt.Errorf("write state file %q: %w", f.name, err)
-	}
-	return n, err
+	_, err := f.w.Write(p)
+	return err
 }
 
 // create begins the file, under a name that isn't taken.
@@ -74,10 +93,10 @@ func (f *targetFile) create() (err error) {
 	}
 	if err != nil {
 		f.w = nil
-		return err
 	}
-	_, err = f.w.Write(f.held)
-	f.held = nil
+	if errors.Is(err, fs.ErrExist) {
+		f.name = "" // it is another's, and not to be deleted
+	}
 	return err
 }
 
@@ -86,11 +105,24 @@ func (f *targetFile) path() string { return path.Join(f.to.Dir, f.name) }
 // Finish implements state.TargetFile.
 func (f *targetFile) Finish() (state.File, error) {
 	file := state.File{Size: f.size, Checksum: f.sum.Sum32()}
-	if f.w == nil {
+	if f.to.Files == nil || f.w == nil && f.size < int64(f.to.Inline) {
 		file.Data = f.held
 		return file, nil
 	}
+	if err := f.close(); err != nil {
+		f.Abort()
+		return state.File{}, err
+	}
+	file.Name = f.name
+	return file, nil
+}
+
+// close writes what is left, and makes the file durable.
+func (f *targetFile) close() error {
 	err := f.ctx.Err()
+	if err == nil && (len(f.held) > 0 || f.w == nil) {
+		err = errors.Join(f.put(f.held), f.ctx.Err())
+	}
 	if err == nil {
 		err = f.w.Sync()
 	}
@@ -99,11 +131,9 @@ func (f *targetFile) Finish() (state.File, error) {
 		f.w = nil
 	}
 	if err != nil {
-		f.Abort()
-		return state.File{}, fmt.Errorf("write state file %q: %w", f.name, err)
+		return fmt.Errorf("write state file %q: %w", f.name, err)
 	}
-	file.Name = f.name
-	return file, nil
+	return nil
 }
 
 // Abort implements state.TargetFile. What it can't delete is deleted with the

@@ -136,6 +136,108 @@ func TestAbortedFilesAreGone(t *testing.T) {
 	}
 }
 
+// What is written goes out a buffer at a time, or as much as may stay inline, if that is
+// more; and all of it.
+func TestFilesAreWrittenABufferAtATime(t *testing.T) {
+	for _, test := range []struct{ inline, buffer, writes int }{
+		{0, 0, 143}, {0, 100, 10}, {0, 1000, 1}, {200, 100, 5}, {200, 300, 4}, {1001, 10, 0},
+	} {
+		memory, writes := filesystem.NewMemory(), 0
+		files := &filesystem.Faulty{FileSystem: memory, Before: func(op, _ string) error {
+			if op == "write" {
+				writes++
+			}
+			return nil
+		}}
+		data := strings.Repeat("seven b", 143)[:1000]
+		target := Target{Files: files, Dir: "/d", Inline: test.inline, Buffer: test.buffer, Random: rand.New(rand.NewPCG(1, 2)).Uint64}
+		f := put(t, target, data)
+		if writes != test.writes || f.Size != 1000 {
+			t.Errorf("%+v: %d writes of %d bytes", test, writes, f.Size)
+		}
+		b, err := Origin{memory, "/d"}.Open(context.Background(), f)
+		got := make([]byte, 1000)
+		if err == nil {
+			_, err = b.ReadAt(got, 0)
+		}
+		if err != nil || string(got) != data {
+			t.Errorf("%+v: %q, %v", test, got, err)
+		}
+	}
+}
+
+// A file whose name is taken again and again is another's, and isn't deleted.
+func TestNamesThatAreTakenStay(t *testing.T) {
+	files := filesystem.NewMemory()
+	target := Target{Files: files, Dir: "/d", Random: func() uint64 { return 7 }}
+	put(t, target, "first")
+	before := tree(files, "/d")
+	w, err := target.Create(context.Background())
+	if err == nil {
+		_, err = w.Write([]byte("second"))
+		w.Abort()
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
+	if got := tree(files, "/d"); !slices.Equal(got, before) {
+		t.Errorf("there is %q, and was %q", got, before)
+	}
+}
+
+// In memory a state may have so many bytes, and an acknowledgement: the error says how
+// many there are and may be, and what to do.
+func TestWhatIsTooLargeForMemory(t *testing.T) {
+	target := Target{Most: 10}
+	if f := put(t, target, "0123456789"); f.Size != 10 {
+		t.Error(f)
+	}
+	w, _ := target.Create(context.Background())
+	_, err := w.Write([]byte("0123456789a"))
+	w.Abort()
+	if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "a state has 11 bytes, and may have 10; set execution.checkpointing.dir") {
+		t.Error(err)
+	}
+	part := Task{graph.ID{1}: {
+		Keyed:   []state.Handle{{Files: []state.File{{Data: make([]byte, 10), Size: 10}, {Name: "x", Size: 1000}}}},
+		Splits:  [][]byte{make([]byte, 5)},
+		Pending: []Pending{{Data: make([]byte, 7)}},
+	}}
+	if err := part.Fits(22); err != nil {
+		t.Error(err)
+	}
+	if err := part.Fits(21); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "(execution.checkpointing.max-acknowledgement-size) has 22 bytes, and may have 21") {
+		t.Error(err)
+	}
+}
+
+// S32: what clears away a checkpoint that failed, or a part of it that came late,
+// deletes nothing of a completed one, whose files it may refer to.
+func TestFailedCheckpointTakesNoFilesOfAnotherAlong(t *testing.T) {
+	files := filesystem.NewMemory()
+	d := directory(files)
+	write(t, d, 5)
+	shared := put(t, Target{Files: files, Dir: jobDir + "/shared", Random: d.Random}, "of five")
+	before := tree(files, jobDir)
+	if err := d.Begin(6); err != nil {
+		t.Fatal(err)
+	}
+	part := writeTask(t, d, 6)
+	h := &part[graph.ID{1}].Keyed[0]
+	for _, name := range []string{"../shared/" + shared.Name, "../chk-5/" + path.Base(before[1])} {
+		h.Files = append(h.Files, state.File{Name: name, Size: 1})
+	}
+	if err := errors.Join(d.Release(6, part), d.Discard(6)); err != nil {
+		t.Error(err)
+	}
+	if got := tree(files, jobDir); !slices.Equal(got, before) {
+		t.Errorf("there is %q, and was %q", got, before)
+	}
+	if got := newest(d); got != "5 of [5] up to 5 skipped 0" {
+		t.Error(got)
+	}
+}
+
 // S46: wherever writing a checkpoint is cut off, and whatever the machine then
 // forgets, it is there whole or not at all, and the one before it is.
 func TestStoredWholeOrNotAtAll(t *testing.T) {

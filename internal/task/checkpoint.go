@@ -243,11 +243,10 @@ func (s *Subtask) persist(p *pending) {
 			switch {
 			case stack != "":
 				s.fail(err, stack)
-			case unwanted:
-			case err != nil:
-				s.plan.Reports.Decline(n, err.Error())
-			default:
+			case err == nil: // also if nobody wants it any more: then it is to be deleted
 				s.plan.Reports.Ack(n, t, p.measures)
+			case !unwanted:
+				s.plan.Reports.Decline(n, err.Error())
 			}
 		})
 	})
@@ -278,6 +277,9 @@ func (s *Subtask) write(ctx context.Context, p *pending, at *atomic.Int64) (t sn
 	}
 	m.Written += target.written.Load()
 	m.Async = s.plan.Executor.Now().Sub(p.frozen)
+	if most := s.plan.AckLimit; most > 0 {
+		return t, "", t.Fits(most)
+	}
 	return t, "", nil
 }
 

@@ -40,6 +40,7 @@ type Plan struct {
 	StopTimeout   time.Duration   // how long a function may take to return when the subtask is stopped; 0: for ever
 	Executor      executor.Executor
 	Target        func(b record.Barrier) state.Target // where the files of a checkpoint go
+	AckLimit      int64                               // bytes of an acknowledgement at most; 0: any number
 	Reports       Reports
 	Logger        *slog.Logger
 }

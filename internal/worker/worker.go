@@ -51,6 +51,8 @@ type Settings struct {
 	// Target and Origin lead to the files of a checkpoint to write and of one restored.
 	Target func(b record.Barrier) state.Target
 	Origin func(uri string) state.Origin
+	// AckLimit is how many bytes an acknowledgement may have; 0: any number.
+	AckLimit int64
 }
 
 // Worker runs the subtasks of one job in this process.
@@ -248,6 +250,7 @@ func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 		StopTimeout:   w.settings.StopTimeout,
 		Executor:      w.settings.Executor,
 		Target:        w.settings.Target,
+		AckLimit:      w.settings.AckLimit,
 		Reports:       reports{w.report, run, id},
 		Logger:        log,
 	}

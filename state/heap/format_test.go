@@ -24,6 +24,7 @@ type disk struct {
 }
 
 func (d *disk) Create(context.Context) (state.TargetFile, error)     { return d, nil }
+func (d *disk) Compressed() bool                                     { return false }
 func (d *disk) Finish() (state.File, error)                          { return fileOf(d.Bytes()), nil }
 func (d *disk) Abort()                                               {}
 func (d *disk) Open(context.Context, state.File) (state.Blob, error) { return openBlob(d.path) }

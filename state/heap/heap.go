@@ -29,7 +29,7 @@ func (store) Write(ctx context.Context, to state.Target, h state.Handle, entries
 	if err != nil {
 		return h, err
 	}
-	if err := write(ctx, f, h, entries); err != nil {
+	if err := write(ctx, f, to.Compressed(), h, entries); err != nil {
 		f.Abort()
 		return h, err
 	}
@@ -41,12 +41,15 @@ func (store) Write(ctx context.Context, to state.Target, h state.Handle, entries
 	return h, nil
 }
 
-func write(ctx context.Context, to io.Writer, h state.Handle, entries iter.Seq2[[]byte, []byte]) error {
+func write(ctx context.Context, to io.Writer, compress bool, h state.Handle, entries iter.Seq2[[]byte, []byte]) error {
 	about, err := describe(h)
 	if err != nil {
 		return err
 	}
 	w := table.NewWriter(to, map[string]string{"weir.keyspace": about})
+	if compress {
+		w.Compress()
+	}
 	for key, value := range entries {
 		if err := w.Add(key, value); err != nil {
 			return err

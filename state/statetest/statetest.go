@@ -376,6 +376,9 @@ func (fs *Files) Create(context.Context) (state.TargetFile, error) {
 	return &file{fs: fs, name: fmt.Sprintf("file %d", fs.made)}, nil
 }
 
+// Compressed implements state.Target.
+func (fs *Files) Compressed() bool { return false }
+
 // Open implements state.Origin.
 func (fs *Files) Open(_ context.Context, f state.File) (state.Blob, error) {
 	content, ok := fs.content[f.Name]

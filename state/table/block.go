@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/bits"
+	"slices"
 	"sort"
 )
 
@@ -60,16 +61,34 @@ func (b *builder) add(key, value []byte, tombstone uint64) error {
 	return nil
 }
 
-// finish returns the block, valid until the next add, and begins another one.
+// finish returns the block up to its checksum, for which there is room, and begins
+// another one. It is valid until the next add.
 func (b *builder) finish() []byte {
 	p := b.buf
 	for _, r := range b.restarts {
 		p = binary.LittleEndian.AppendUint32(p, r)
 	}
-	p = binary.LittleEndian.AppendUint32(p, uint32(len(b.restarts)))
-	p = binary.LittleEndian.AppendUint32(p, crc32.Checksum(p, castagnoli))
+	p = slices.Grow(binary.LittleEndian.AppendUint32(p, uint32(len(b.restarts))), 4)
 	b.buf, b.restarts, b.run = p[:0], b.restarts[:0], 0
 	return p
+}
+
+// seal appends the checksum of a block.
+func seal(block []byte) []byte {
+	return binary.LittleEndian.AppendUint32(block, crc32.Checksum(block, castagnoli))
+}
+
+// unseal checks the checksum of a block and returns what is before it.
+func unseal(block []byte) ([]byte, error) {
+	end := len(block) - 4
+	if end < 0 {
+		return nil, errShort
+	}
+	got, want := crc32.Checksum(block[:end], castagnoli), binary.LittleEndian.Uint32(block[end:])
+	if got != want {
+		return nil, fmt.Errorf("checksum %08x instead of %08x", got, want)
+	}
+	return block[:end], nil
 }
 
 // prefix returns how many bytes a and b have in common at their front.
@@ -101,15 +120,13 @@ type cursor struct {
 
 var errEntry = errors.New("an entry reaches beyond its block")
 
-// open checks a block and stands before its first entry.
+var errShort = errors.New("too short for a block")
+
+// open stands before the first entry of a block, which is given without its checksum.
 func (c *cursor) open(block []byte) error {
-	end := len(block) - 8
+	end := len(block) - 4
 	if end < 0 {
-		return errors.New("too short for a block")
-	}
-	got, want := crc32.Checksum(block[:end+4], castagnoli), binary.LittleEndian.Uint32(block[end+4:])
-	if got != want {
-		return fmt.Errorf("checksum %08x instead of %08x", got, want)
+		return errShort
 	}
 	restarts := int64(binary.LittleEndian.Uint32(block[end:])) * 4
 	if restarts > int64(end) {

@@ -27,7 +27,8 @@ type Iterator struct {
 	chunk []byte // the blocks from first on and below past, as they were read
 	first int
 	past  int
-	ahead int64 // how many bytes to read next
+	ahead int64  // how many bytes to read next
+	plain []byte // the entered block, if it was compressed
 }
 
 // Next steps to the next entry, and reports whether there is one.
@@ -67,7 +68,20 @@ func (it *Iterator) enter() bool {
 	}
 	it.block++
 	base, s := it.t.blocks[it.first].begin, it.span()
-	return it.fail(it.at.open(it.chunk[s.begin-base : s.end-base]))
+	return it.fail(it.open(it.chunk[s.begin-base : s.end-base]))
+}
+
+// open opens a block as it was written.
+func (it *Iterator) open(sealed []byte) error {
+	block, err := unseal(sealed)
+	if err == nil && it.t.expand != nil {
+		it.plain, err = it.t.expand.DecodeAll(block, it.plain[:0])
+		block = it.plain
+	}
+	if err != nil {
+		return err
+	}
+	return it.at.open(block)
 }
 
 // fill reads the chunk that begins with the next block.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"sort"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // A Reader reads a table. It may be used from several goroutines; an Iterator
@@ -16,6 +18,7 @@ type Reader struct {
 	foot       footer
 	blocks     []span
 	properties map[string]string
+	expand     *zstd.Decoder // nil: blocks aren't compressed
 }
 
 // A span is where a block lies, and its last key.
@@ -51,7 +54,10 @@ func Open(r io.ReaderAt, size int64) (*Reader, error) {
 	if err = t.readIndex(rest[index:]); err != nil {
 		return nil, corrupt("index", t.foot.index, "%v", err)
 	}
-	return t, nil
+	if t.foot.version == compressed {
+		t.expand, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	}
+	return t, err
 }
 
 // read fills p from offset on.
@@ -93,7 +99,11 @@ func (t *Reader) readIndex(block []byte) error {
 }
 
 // each calls do for every entry of a block.
-func each(block []byte, do func(*cursor) error) error {
+func each(sealed []byte, do func(*cursor) error) error {
+	block, err := unseal(sealed)
+	if err != nil {
+		return err
+	}
 	var c cursor
 	if err := c.open(block); err != nil {
 		return err

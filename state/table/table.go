@@ -5,7 +5,7 @@
 //	│ block │ block │     │ block │ properties │ index │ footer │
 //	└───────┴───────┴─ ─ ─┴───────┴────────────┴───────┴────────┘
 //
-// Properties and index are blocks too. No byte of a file is unchecked: whatever
+// Properties and index are blocks too. The blocks before them may be compressed. No byte of a file is unchecked: whatever
 // single bit flips, and wherever the file is cut, a reader says so and says
 // where. The format is described to the byte in docs/format.md.
 package table
@@ -17,9 +17,12 @@ import (
 	"hash/crc32"
 )
 
-// version is the version of the format that this package writes, and the newest
-// that it reads.
-const version = 1
+// Versions of the format. They differ in the data blocks, which are compressed in the
+// second.
+const (
+	plain      = 1
+	compressed = 2
+)
 
 var (
 	// ErrCorrupt says that a file isn't what was written.
@@ -43,6 +46,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type footer struct {
 	entries, tombstones uint64 // entries counts tombstones too
 	properties, index   int64  // where these blocks begin
+	version             uint32
 }
 
 func (f footer) append(dst []byte) []byte {
@@ -52,7 +56,7 @@ func (f footer) append(dst []byte) []byte {
 	dst = le.AppendUint64(dst, f.tombstones)
 	dst = le.AppendUint64(dst, uint64(f.properties))
 	dst = le.AppendUint64(dst, uint64(f.index))
-	dst = le.AppendUint32(dst, version)
+	dst = le.AppendUint32(dst, f.version)
 	dst = le.AppendUint32(dst, crc32.Checksum(dst[at:], castagnoli))
 	return append(dst, magic...)
 }
@@ -66,10 +70,11 @@ func parseFooter(p []byte, offset int64) (f footer, err error) {
 	if got, want := crc32.Checksum(p[:36], castagnoli), le.Uint32(p[36:]); got != want {
 		return f, corrupt("footer", offset, "checksum %08x instead of %08x", got, want)
 	}
-	if v := le.Uint32(p[32:]); v > version {
-		return f, fmt.Errorf("%w: written by version %d, this program reads up to %d", ErrVersion, v, version)
+	v := le.Uint32(p[32:])
+	if v > compressed {
+		return f, fmt.Errorf("%w: written by version %d, this program reads up to %d", ErrVersion, v, compressed)
 	}
-	f = footer{le.Uint64(p), le.Uint64(p[8:]), int64(le.Uint64(p[16:])), int64(le.Uint64(p[24:]))}
+	f = footer{le.Uint64(p), le.Uint64(p[8:]), int64(le.Uint64(p[16:])), int64(le.Uint64(p[24:])), v}
 	if f.properties < 0 || f.index < f.properties || offset < f.index {
 		return f, corrupt("footer", offset, "it places the properties at %d and the index at %d", f.properties, f.index)
 	}

@@ -30,10 +30,21 @@ func (e entry) equal(f entry) bool {
 	return bytes.Equal(e.key, f.key) && bytes.Equal(e.value, f.value) && (e.value == nil) == (f.value == nil)
 }
 
-func build(t testing.TB, properties map[string]string, entries []entry) []byte {
+// A form is what makes a Writer write a version of the format.
+type form func(*Writer)
+
+func asItIs(*Writer) {}
+
+var forms = map[string]form{"plain": asItIs, "compressed": (*Writer).Compress}
+
+// either is one of the forms.
+func either(rnd *rand.Rand) form { return []form{asItIs, (*Writer).Compress}[rnd.IntN(2)] }
+
+func build(t testing.TB, as form, properties map[string]string, entries []entry) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	w := NewWriter(&file, properties)
+	as(w)
 	for _, e := range entries {
 		err := error(nil)
 		if e.value == nil {
@@ -143,7 +154,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	rnd := walk(t)
 	for range 50 {
 		want := random(rnd)
-		r := open(t, build(t, map[string]string{"codec": "weir/1", "": "empty"}, want))
+		r := open(t, build(t, either(rnd), map[string]string{"codec": "weir/1", "": "empty"}, want))
 		same(t, "all", collect(t, r.All()), want)
 		if err := r.Verify(); err != nil {
 			t.Fatal(err)
@@ -167,7 +178,7 @@ func TestSeekFindsTheFirstKeyNotBelow(t *testing.T) {
 	rnd := walk(t)
 	for range 20 {
 		all := random(rnd)
-		r := open(t, build(t, nil, all))
+		r := open(t, build(t, either(rnd), nil, all))
 		for range 50 {
 			key := []byte("aab\xff")[:rnd.IntN(5)]
 			if len(all) > 0 && rnd.IntN(3) > 0 {
@@ -189,7 +200,7 @@ func TestMergeGivesTheNewestOfEachKey(t *testing.T) {
 		var its []*Iterator
 		for range rnd.IntN(6) {
 			all := random(rnd)
-			its = append(its, open(t, build(t, nil, all)).All())
+			its = append(its, open(t, build(t, either(rnd), nil, all)).All())
 			for _, e := range all {
 				if _, known := newest[string(e.key)]; !known {
 					newest[string(e.key)] = e
@@ -205,7 +216,7 @@ func TestMergeGivesTheNewestOfEachKey(t *testing.T) {
 }
 
 // small is a file of several blocks, so short that every bit can be tried.
-func small(t testing.TB) []byte {
+func small(t testing.TB, as form) []byte {
 	var entries []entry
 	for i := range 20 {
 		entries = append(entries, entry{fmt.Appendf(nil, "key %03d", i), fmt.Appendf(nil, "value %d", i)})
@@ -213,7 +224,7 @@ func small(t testing.TB) []byte {
 	entries[7].value = nil
 	big := bytes.Repeat([]byte("long"), blockSize/4)
 	entries = append(entries, entry{[]byte("l"), big}, entry{[]byte("m"), []byte("last block")})
-	return build(t, map[string]string{"state": "count"}, entries)
+	return build(t, as, map[string]string{"state": "count"}, entries)
 }
 
 // readAll returns the first error of reading the whole file.
@@ -229,54 +240,84 @@ func readAll(file []byte) error {
 }
 
 func TestEveryFlippedBitIsFound(t *testing.T) {
-	file := small(t)
-	if err := readAll(file); err != nil {
-		t.Fatal(err)
-	}
-	for i := range file {
-		if i > 1000 && i < len(file)-1000 && i%97 != 0 {
-			continue // inside the long value
+	for name, as := range forms {
+		file := small(t, as)
+		if err := readAll(file); err != nil {
+			t.Fatal(err)
 		}
-		for bit := range 8 {
-			file[i] ^= 1 << bit
-			if err := readAll(file); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "at offset") {
-				t.Fatalf("bit %d of byte %d of %d: %v", bit, i, len(file), err)
+		for i := range file {
+			if i > 1000 && i < len(file)-1000 && i%97 != 0 {
+				continue // inside the long value
 			}
-			file[i] ^= 1 << bit
+			for bit := range 8 {
+				file[i] ^= 1 << bit
+				if err := readAll(file); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "at offset") {
+					t.Fatalf("%s: bit %d of byte %d of %d: %v", name, bit, i, len(file), err)
+				}
+				file[i] ^= 1 << bit
+			}
 		}
 	}
 }
 
 func TestEveryTruncationIsFound(t *testing.T) {
-	file := small(t)
-	for size := range file {
-		if _, err := Open(bytes.NewReader(file[:size]), int64(size)); !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("%d of %d bytes: %v", size, len(file), err)
+	for name, as := range forms {
+		file := small(t, as)
+		for size := range file {
+			if _, err := Open(bytes.NewReader(file[:size]), int64(size)); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("%s: %d of %d bytes: %v", name, size, len(file), err)
+			}
 		}
-	}
-	if _, err := Open(bytes.NewReader(file[:1000]), int64(len(file))); !errors.Is(err, ErrCorrupt) {
-		t.Fatalf("a file shorter than was said: %v", err)
+		if _, err := Open(bytes.NewReader(file[:len(file)/2]), int64(len(file))); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("%s: a file shorter than was said: %v", name, err)
+		}
 	}
 }
 
 func TestErrorsNameTheBlock(t *testing.T) {
-	file := small(t)
-	second := int(open(t, file).blocks[1].begin)
-	file[second+2] ^= 1
-	want := fmt.Sprintf("block 1 at offset %d: checksum", second)
-	for name, err := range map[string]error{
-		"all":    readAll(file),
-		"seek":   func() error { it := open(t, file).Seek([]byte("m")); it.Next(); return it.Err() }(),
-		"verify": open(t, file).Verify(),
-		"merge": func() error {
-			m := Merge(open(t, file).All())
-			for m.Next() {
+	for form, as := range forms {
+		file := small(t, as)
+		second := int(open(t, file).blocks[1].begin)
+		file[second+2] ^= 1
+		want := fmt.Sprintf("block 1 at offset %d: checksum", second)
+		for name, err := range map[string]error{
+			"all":    readAll(file),
+			"seek":   func() error { it := open(t, file).Seek([]byte("m")); it.Next(); return it.Err() }(),
+			"verify": open(t, file).Verify(),
+			"merge": func() error {
+				m := Merge(open(t, file).All())
+				for m.Next() {
+				}
+				return m.Err()
+			}(),
+		} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, %s: %v; want %q", form, name, err, want)
 			}
-			return m.Err()
-		}(),
-	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %q", name, err, want)
+		}
+	}
+}
+
+// Text that repeats itself takes a fraction of the room, and what is like noise hardly
+// more than before.
+func TestCompressedFilesAreSmaller(t *testing.T) {
+	var text, noise []entry
+	random := rand.NewChaCha8([32]byte{})
+	for i := range 4000 {
+		text = append(text, entry{fmt.Appendf(nil, "%08d", i), []byte("so much for the " + strings.Repeat("river ", i%5))})
+		value := make([]byte, 30)
+		random.Read(value)
+		noise = append(noise, entry{fmt.Appendf(nil, "%08d", i), value})
+	}
+	for _, test := range []struct {
+		name    string
+		entries []entry
+		most    float64 // of the plain file's size
+	}{{"text", text, 0.2}, {"noise", noise, 1.01}} {
+		plain, small := build(t, asItIs, nil, test.entries), build(t, (*Writer).Compress, nil, test.entries)
+		same(t, test.name, collect(t, open(t, small).All()), test.entries)
+		if share := float64(len(small)) / float64(len(plain)); share > test.most {
+			t.Errorf("%s: %d of %d bytes, more than %g of them", test.name, len(small), len(plain), test.most)
 		}
 	}
 }
@@ -285,7 +326,12 @@ func TestErrorsNameTheBlock(t *testing.T) {
 // an error or with entries, never with a panic.
 func TestNonsenseWithRightChecksumsIsNoPanic(t *testing.T) {
 	rnd := walk(t)
-	file := small(t)
+	for _, as := range forms {
+		spoilAnyhow(t, rnd, small(t, as))
+	}
+}
+
+func spoilAnyhow(t *testing.T, rnd *rand.Rand, file []byte) {
 	r := open(t, file)
 	spans := append(slices.Clone(r.blocks),
 		span{begin: r.foot.properties, end: r.foot.index},
@@ -312,12 +358,12 @@ func TestNonsenseWithRightChecksumsIsNoPanic(t *testing.T) {
 }
 
 func TestNewerVersionIsRefusedByName(t *testing.T) {
-	file := small(t)
+	file := small(t, asItIs)
 	foot := file[len(file)-footerSize:]
 	binary.LittleEndian.PutUint32(foot[32:], 7)
 	binary.LittleEndian.PutUint32(foot[36:], crc32.Checksum(foot[:36], castagnoli))
 	err := readAll(file)
-	if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "written by version 7, this program reads up to 1") {
+	if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "written by version 7, this program reads up to 2") {
 		t.Fatal(err)
 	}
 }
@@ -396,9 +442,30 @@ func TestVersion1IsReadAndWritten(t *testing.T) {
 	}
 }
 
-func golden(t testing.TB) []byte {
-	return build(t, map[string]string{"codec": "weir/1", "operator": "sum"}, goldenEntries())
+// So do those of version 2. Of these the bytes are zstd's to choose.
+func TestVersion2IsRead(t *testing.T) {
+	if *update {
+		if err := os.WriteFile("testdata/v2.table", build(t, (*Writer).Compress, goldenProperties, goldenEntries()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.ReadFile("testdata/v2.table")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, file)
+	if err := r.Verify(); err != nil || r.foot.version != 2 {
+		t.Fatal(r.foot.version, err)
+	}
+	same(t, "v2.table", collect(t, r.All()), goldenEntries())
+	if got := fmt.Sprint(r.Properties()); got != "map[codec:weir/1 operator:sum]" {
+		t.Fatal(got)
+	}
 }
+
+func golden(t testing.TB) []byte { return build(t, asItIs, goldenProperties, goldenEntries()) }
+
+var goldenProperties = map[string]string{"codec": "weir/1", "operator": "sum"}
 
 func goldenEntries() (all []entry) {
 	for i := range 4000 {
