@@ -32,7 +32,7 @@ func TestHelpExplainsTheJobsFlagsAndThenTheEngines(t *testing.T) {
 		p := start(t, wordcount(t), args...).exits(0)
 		help := p.out.String()
 		for _, part := range []string{"The job's own:", "-input file or directory", "-output", "-rate N", "The engine's:",
-			"-s, -fromSavepoint PATH", "_metadata", "latest", "-n, -allowNonRestoredState\n", "-p, -parallelism N", "-D KEY=VALUE", "-config FILE"} {
+			"-s, -fromSavepoint PATH", "_metadata", "latest", "-n, -allowNonRestoredState\n", "-claimMode MODE", "-p, -parallelism N", "-D KEY=VALUE", "-config FILE"} {
 			at := strings.Index(help, part)
 			if at < 0 {
 				p.fatal("-h doesn't say %q, or says it too early", part)
@@ -68,6 +68,7 @@ func TestMistakesEndTheProgramBeforeItReads(t *testing.T) {
 		{"bad YAML", []string{"-config", bad}, []string{bad + ":1", "YAML"}},
 		{"no such file", []string{"-config", good + "x"}, []string{good + "x", "no such file"}},
 		{"no scheme", []string{"-D", "execution.checkpointing.interval=1s", "-D", "execution.checkpointing.dir=gopher://x/y"}, []string{"gopher", "file"}},
+		{"claim of nothing", []string{"-claimMode", "claim"}, []string{`execution.state-recovery.claim-mode = "claim" (-claimMode)`, "needs execution.state-recovery.path"}},
 		{"latest of nothing", []string{"-s", "latest"}, []string{`"latest" (-s)`, "execution.checkpointing.dir"}},
 		{"an argument that is no flag", []string{"src"}, []string{`"src"`}},
 		{"the job's own flag", []string{"-rate", "-1"}, []string{"-rate -1"}},

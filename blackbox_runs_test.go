@@ -541,3 +541,29 @@ func TestStateWithoutAnOperatorIsRefusedUnlessThatIsAllowed(t *testing.T) {
 	}
 	p.start("-s", from, "-n").exits(0).logs("WARN", "dropped")
 }
+
+// A run that has claimed a checkpoint is killed before it has one of its own. The next
+// process goes on from the claimed one, which goes with the job's checkpoints when it
+// has finished. What else there is of the old run stays.
+func TestClaimOutlivesAKill(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	p.killed("-s", "latest")
+	old := p.id()
+	from := p.chk(old, last(p.complete(old)))
+	often := slices.Clone(p.args)
+	p.args[len(p.args)-1] = "execution.checkpointing.interval=1h"
+	job := p.start("-s", from, "-claimMode", "CLAIM", "-rate", "50")
+	job.logs("owns the snapshot", "the job starts from a checkpoint", from)
+	job.kill()
+	if n := len(p.complete(old)); n != 1 {
+		t.Errorf("the old run has %d checkpoints", n)
+	}
+	p.args = often
+	p.start("-s", "latest", "-claimMode", "CLAIM").exits(0).logs("resuming", from)
+	absent(t, from)
+	p.mustBeWhole()
+	if ids := p.ids(); !slices.Equal(ids, []string{old}) {
+		t.Errorf("there are the directories of %q, not only of %s", ids, old)
+	}
+}

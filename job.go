@@ -40,7 +40,8 @@ type Job struct {
 	// checkpoint's from which the job starts. All keys are then hashed anew, which
 	// takes every subtask of such an operator the time to read all its state.
 	ChangeMaxParallelism bool
-	// Claim says whose the checkpoint is from which the job starts.
+	// Claim says whose the checkpoint is from which the job starts. It is the flag
+	// -claimMode of programs.
 	Claim ClaimMode
 	// BufferTimeout is how long a record may wait in a batch that isn't full.
 	BufferTimeout time.Duration
@@ -52,6 +53,19 @@ type Job struct {
 	edges []operator.Edge // in the graph's order
 	errs  []error
 }
+
+// A ClaimMode says who owns the checkpoint or savepoint that a job starts from.
+type ClaimMode string
+
+// Claim modes. With NoClaim it stays its user's: the job deletes nothing of it, and
+// needs nothing of it once it has completed a checkpoint of its own. With Claim it
+// becomes a checkpoint of the job's: it counts among those kept, and is deleted when
+// newer ones take its place, or when the job's last ones are; so no other job may be
+// started from it, and checkpoints must not be kept in memory.
+const (
+	NoClaim ClaimMode = "NO_CLAIM"
+	Claim   ClaimMode = "CLAIM"
+)
 
 // Latest, as Job.From or -s, resumes the newest run of the job's name.
 const Latest = "latest"
@@ -83,7 +97,8 @@ type Checkpoints struct {
 	// InlineBytes is the size below which state lies in a checkpoint's metadata.
 	InlineBytes int
 	BufferBytes int  // of the buffer before a file
-	Compress    bool // full snapshots of keyed state
+	AckBytes    int  // that a subtask may say of a checkpoint in memory
+	Compress    bool // keyed state, with zstd
 	// Incremental has a checkpoint write only what has changed since the one before. It
 	// isn't built yet, and the log says so.
 	Incremental bool
@@ -132,16 +147,6 @@ type Storage string
 const (
 	InMemory Storage = "jobmanager"
 	InFiles  Storage = "filesystem"
-)
-
-// ClaimMode says whose the checkpoint or savepoint is that a job starts from.
-type ClaimMode string
-
-// Claim modes. With NoClaim, the default, it stays its user's; with Claim it becomes
-// the job's, which deletes it when it needs it no longer.
-const (
-	NoClaim ClaimMode = "NO_CLAIM"
-	Claim   ClaimMode = "CLAIM"
 )
 
 // Restart says when a job that has failed is started again, in the process that

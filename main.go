@@ -42,6 +42,7 @@ func Main(build func(*Job) error) {
 type options struct {
 	from        string
 	drop        bool
+	claim       string
 	parallelism int
 	assignments assignments
 	config      string
@@ -71,6 +72,9 @@ func (o *options) flags() []engineFlag {
 		{[]string{"n", "allowNonRestoredState"}, "", "start also if the checkpoint holds state that no operator asks for; that state is dropped",
 			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.drop, name, false, usage) },
 			func() (string, string) { return config.IgnoreUnclaimedState.Key(), fmt.Sprint(o.drop) }},
+		{[]string{"claimMode"}, "MODE", "whether what the job starts from becomes a checkpoint of its own, to be deleted one day: CLAIM, or NO_CLAIM",
+			func(fs *flag.FlagSet, name, usage string) { fs.StringVar(&o.claim, name, "", usage) },
+			func() (string, string) { return config.ClaimMode.Key(), o.claim }},
 		{[]string{"p", "parallelism"}, "N", "parallelism of operators that don't set their own",
 			func(fs *flag.FlagSet, name, usage string) { fs.IntVar(&o.parallelism, name, 0, usage) },
 			func() (string, string) { return config.Parallelism.Key(), fmt.Sprint(o.parallelism) }},

@@ -116,6 +116,7 @@ func (j *Job) layer() (l config.Layer) {
 	flag(config.CreateSubdir.Key(), c.NoSubdir, "false")
 	number(config.InlineThreshold.Key(), c.InlineBytes)
 	number(config.WriteBufferSize.Key(), c.BufferBytes)
+	number(config.AcknowledgementSize.Key(), c.AckBytes)
 	flag(config.SnapshotCompression.Key(), c.Compress, "true")
 	flag(config.Incremental.Key(), c.Incremental, "true")
 	text(config.SavepointDir.Key(), c.SavepointDir)

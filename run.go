@@ -7,9 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
-	"path"
 	"strings"
 	"time"
 
@@ -135,29 +135,95 @@ func (p *plan) site(env environment) (h site, err error) {
 	h.files = files
 	if from == Latest {
 		h.live, err = p.resume(env, files, dir)
-	} else {
-		h.from = from
+		from = ""
 	}
 	if h.live == nil && err == nil {
-		h.live, err = run.Open(files, dir).Begin(run.Run{Job: p.name, ID: env.newID(), Started: env.executor.Now(), From: run.Origin{Path: h.from}})
+		h.live, err = p.begin(env, run.Open(files, dir), from)
 	}
 	if err != nil {
 		return h, err
 	}
 	r := h.live.Run()
 	h.id, h.from = r.ID, r.From.Path
-	h.storage = p.storage(env, files, dir, r.ID)
+	if h.storage, err = p.storage(env, files, dir, r); err != nil {
+		return h, errors.Join(err, h.live.Leave())
+	}
 	return h, nil
 }
 
-// storage is where the checkpoints of a run are.
-func (p *plan) storage(env environment, files filesystem.FileSystem, dir, id string) *snapshot.Directory {
+// begin enters a new run.
+func (p *plan) begin(env environment, book *run.Book, from string) (*run.Live, error) {
+	r := run.Run{
+		Job: p.name, ID: env.newID(), Started: env.executor.Now(), From: run.Origin{Path: from},
+		Flat: !config.Get(p.config, config.CreateSubdir),
+	}
+	if from != "" && config.Get(p.config, config.ClaimMode) == string(Claim) {
+		var err error
+		if r.From, err = env.claim(from); err != nil {
+			return nil, fmt.Errorf("claim what the job starts from: %w", err)
+		}
+		env.log.Info("the job owns the snapshot that it starts from, and deletes it as it does its checkpoints", "job", p.name, "dir", r.From.Path)
+	}
+	return book.Begin(r)
+}
+
+// claim says what a job is to own. A checkpoint of a run that is alive is that run's.
+func (env environment) claim(uri string) (o run.Origin, err error) {
+	cp, at, dir, err := env.load(uri)
+	if err != nil {
+		return o, err
+	}
+	lock, err := run.Hold(at.Files, at.Dir, cp)
+	if err != nil {
+		return o, err
+	}
+	return run.Origin{Path: dir, Claimed: true, Checkpoint: cp.Number, JobID: cp.JobID, Taken: time.Unix(0, cp.Began).UTC()}, lock.Unlock()
+}
+
+// storage is where the checkpoints of a run are. Those of another in the same place
+// are an error.
+func (p *plan) storage(env environment, files filesystem.FileSystem, dir string, r run.Run) (snapshot.Storage, error) {
 	uri := strings.TrimSuffix(config.Get(p.config, config.CheckpointDir), "/")
-	return &snapshot.Directory{Files: files, Path: path.Join(dir, id), URI: uri + "/" + id, Random: env.random, Log: env.log.With("job", p.name)}
+	if !r.Flat {
+		uri += "/" + r.ID
+	}
+	own := &snapshot.Directory{Files: files, Path: r.Dir(dir), URI: uri, Random: env.random, Log: env.log.With("job", p.name)}
+	if r.Flat {
+		if err := own.Belongs(r.ID, r.Starts > 1 || r.End != ""); err != nil {
+			return nil, err
+		}
+	}
+	if !r.From.Claimed {
+		return own, nil
+	}
+	in, at, err := env.files.Resolve(r.From.Path)
+	return &snapshot.Claimed{
+		Storage: own, Files: in, Path: at, URI: r.From.Path, Random: env.random,
+		Number: r.From.Checkpoint, JobID: r.From.JobID, Began: r.From.Taken.UnixNano(),
+	}, err
+}
+
+// tidy clears away what a crash may have left of a run that is over, unless another
+// has its place by now.
+func (p *plan) tidy(env environment, files filesystem.FileSystem, dir string, r run.Run) error {
+	lock, err := files.Lock(r.Dir(dir))
+	switch {
+	case err == nil:
+		defer lock.Unlock()
+	case errors.Is(err, filesystem.ErrLocked):
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	left, err := p.storage(env, files, dir, r)
+	if err != nil {
+		return err
+	}
+	return left.Clear()
 }
 
 // resume finds the newest run of the job's name. It returns nil where there is
-// none. Of one that has finished it clears away what a crash may have left.
+// none.
 func (p *plan) resume(env environment, files filesystem.FileSystem, dir string) (*run.Live, error) {
 	live, before, err := run.Open(files, dir).Resume(p.name)
 	switch {
@@ -165,9 +231,9 @@ func (p *plan) resume(env environment, files filesystem.FileSystem, dir string) 
 		env.log.Warn("no run to resume: the job starts from the beginning", "job", p.name, "dir", config.Get(p.config, config.CheckpointDir))
 		return nil, nil
 	case errors.Is(err, run.ErrFinished):
-		return nil, errors.Join(fmt.Errorf("%w (job %q, id %s)", errFinished, p.name, before.ID), p.storage(env, files, dir, before.ID).Clear())
+		return nil, errors.Join(fmt.Errorf("%w (job %q, id %s)", errFinished, p.name, before.ID), p.tidy(env, files, dir, before))
 	case errors.Is(err, run.ErrStopped):
-		return nil, errors.Join(fmt.Errorf("resume job %q: %w", p.name, err), p.storage(env, files, dir, before.ID).Clear())
+		return nil, errors.Join(fmt.Errorf("resume job %q: %w", p.name, err), p.tidy(env, files, dir, before))
 	case err != nil:
 		return nil, fmt.Errorf("resume job %q: %w", p.name, err)
 	}
@@ -303,11 +369,11 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 	}
 	s.Point, s.Note = h.point(), h.note
 	s.Load = func(ctx context.Context, uri string) (*snapshot.Checkpoint, error) {
-		cp, _, err := load(ctx, env, uri)
+		cp, _, err := env.verified(ctx, uri)
 		return cp, err
 	}
-	if h.from != "" {
-		s.From = func(ctx context.Context) (*snapshot.Checkpoint, string, error) { return load(ctx, env, h.from) }
+	if _, claimed := h.storage.(*snapshot.Claimed); h.from != "" && !claimed {
+		s.From = func(ctx context.Context) (*snapshot.Checkpoint, string, error) { return env.verified(ctx, h.from) }
 	}
 	for _, t := range p.graph.Tasks {
 		for _, op := range t.Operators {
@@ -321,22 +387,30 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 	return s
 }
 
-// load reads the checkpoint that a job is started from, and says which URI its
-// files are relative to.
-func load(ctx context.Context, env environment, uri string) (*snapshot.Checkpoint, string, error) {
-	files, at, err := env.files.Resolve(uri)
+// load reads the metadata of a checkpoint that a user has named, and says where its
+// files are, and at which URI.
+func (env environment) load(uri string) (cp snapshot.Checkpoint, at snapshot.Origin, dir string, err error) {
+	files, where, err := env.files.Resolve(uri)
 	if err != nil {
-		return nil, "", err
+		return cp, at, "", err
 	}
-	cp, dir, err := snapshot.Load(files, at)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := snapshot.Verify(ctx, snapshot.Origin{Files: files, Dir: dir}, cp); err != nil {
-		return nil, "", fmt.Errorf("checkpoint %s: %w", uri, err)
-	}
+	cp, dir, err = snapshot.Load(files, where)
+	at = snapshot.Origin{Files: files, Dir: dir}
 	if scheme, _, ok := strings.Cut(uri, "://"); ok {
 		dir = scheme + "://" + dir
+	}
+	return cp, at, dir, err
+}
+
+// verified reads the checkpoint that a job is started from, and says which URI its
+// files are relative to.
+func (env environment) verified(ctx context.Context, uri string) (*snapshot.Checkpoint, string, error) {
+	cp, at, dir, err := env.load(uri)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := snapshot.Verify(ctx, at, cp); err != nil {
+		return nil, "", fmt.Errorf("checkpoint %s: %w", uri, err)
 	}
 	return &cp, dir, nil
 }

@@ -106,6 +106,7 @@ func TestEverySettingByCodeAndByKey(t *testing.T) {
 				return p.target(production(slog.Default()))(record.Barrier{Target: "/c"}).(snapshot.Target).Inline
 			}, want: 7},
 		{key: "execution.checkpointing.write-buffer-size", value: "7", older: []string{"state.backend.fs.write-buffer-size", "state.storage.fs.write-buffer-size"}, set: func(job *Job) { job.Checkpoints.BufferBytes = 7 }},
+		{key: "execution.checkpointing.max-acknowledgement-size", value: "7", older: []string{"akka.framesize", "pekko.framesize"}, set: func(job *Job) { job.Checkpoints.AckBytes = 7 }},
 		{key: "execution.checkpointing.checkpoints-after-tasks-finish", value: "false", older: []string{"execution.checkpointing.checkpoints-after-tasks-finish.enabled"}, set: func(job *Job) { job.Checkpoints.NotAfterTasksFinish = true },
 			acts: func(_ *plan, s jobmaster.Settings) any { return s.Policy.WhileAllRun }, want: true},
 		{key: "execution.checkpointing.snapshot-compression", value: "true", set: func(job *Job) { job.Checkpoints.Compress = true }},
@@ -124,7 +125,7 @@ func TestEverySettingByCodeAndByKey(t *testing.T) {
 		{key: "execution.state-recovery.change-max-parallelism", value: "true", set: func(job *Job) { job.ChangeMaxParallelism = true },
 			acts: func(_ *plan, s jobmaster.Settings) any { return s.Allowed.Rehash }, want: true},
 		{key: "execution.state-recovery.claim-mode", value: "CLAIM", older: []string{"execution.savepoint-restore-mode"}, set: func(job *Job) { job.Claim = Claim },
-			also: func(job *Job) { job.From = "/c/chk-7" }},
+			also: func(job *Job) { job.From, job.Checkpoints.Dir = "/c/chk-7", "/c" }},
 		{key: "execution.buffer-timeout.interval", value: "7s", older: []string{"execution.buffer-timeout"}, set: func(job *Job) { job.BufferTimeout = 7 * time.Second }},
 	} {
 		t.Run(s.key+"="+s.value, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 )
 
 func inspect(ctx context.Context, args []string, stdout io.Writer) error {
-	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
+	flags := flag.NewFlagSet("checkpoint inspect", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "write JSON: one object, or with -state one object a line")
 	name := flags.String("state", "", "show the values of the state of this `name`")
 	key := flags.String("key", "", "of the state, show what this `key` has: JSON, or a string as it is")

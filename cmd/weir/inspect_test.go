@@ -67,7 +67,7 @@ func TestInspectReadsEveryState(t *testing.T) {
 }
 
 func TestInspectFindsAKeyOfARealJob(t *testing.T) {
-	_, chk := checkpointed(t)
+	_, chk := checkpointed(t, "execution.checkpointing.snapshot-compression=true")
 	code, out, errs := call("checkpoint", "inspect", "-state", "value", "-key", "3", "-json", chk)
 	if code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, `"key":3,"value":{"Records":`) || !strings.Contains(out, `"Last":"xxx","Seen":"03"}`) {
 		t.Errorf("exit code %d: %s%s", code, out, errs)

@@ -21,7 +21,7 @@ import (
 )
 
 func list(ctx context.Context, args []string, stdout io.Writer) error {
-	uri, err := parse(flag.NewFlagSet("list", flag.ContinueOnError), args, "DIR",
+	uri, err := parse(flag.NewFlagSet("checkpoint list", flag.ContinueOnError), args, "DIR",
 		"Lists the runs of jobs in a checkpoint directory, the last one first, and their checkpoints.\n"+
 			"A run has ended as it says; \"open\" is one that is alive or was killed. SIZE is bytes of state.", stdout)
 	if err != nil {
@@ -51,16 +51,22 @@ type directory struct {
 	path     string
 	job, end string // of its run; empty if there is none on record
 	id       string
+	flat     map[string]bool // ids of the runs whose checkpoints lie there with others'
 }
 
 // directories returns those of all runs, and what else there is: runs without a
 // record, and the directory itself, which may hold savepoints or be a run's.
 func directories(files filesystem.FileSystem, dir string, all []runs.Run) ([]directory, error) {
 	var dirs []directory
-	known := map[string]bool{}
+	known, flat := map[string]bool{}, map[string]bool{}
 	for _, r := range all {
 		known[r.ID] = true
-		dirs = append(dirs, directory{path.Join(dir, r.ID), r.Job, cmp.Or(string(r.End), "open"), r.ID})
+		d := directory{path: r.Dir(dir), job: r.Job, end: cmp.Or(string(r.End), "open"), id: r.ID}
+		if r.Flat {
+			flat[r.ID] = true
+			d.flat = flat
+		}
+		dirs = append(dirs, d)
 	}
 	entries, err := files.List(dir)
 	for _, e := range entries {
@@ -68,7 +74,12 @@ func directories(files filesystem.FileSystem, dir string, all []runs.Run) ([]dir
 			dirs = append(dirs, directory{path: path.Join(dir, e.Name), id: e.Name})
 		}
 	}
-	return append(dirs, directory{path: dir}), err
+	return append(dirs, directory{path: dir, flat: flat}), err
+}
+
+// shows says whether a checkpoint, which may be unreadable, is one of the directory's.
+func (d directory) shows(cp snapshot.Checkpoint) bool {
+	return d.flat == nil || cp.JobID == d.id || d.id == "" && !d.flat[cp.JobID]
 }
 
 // print prints a line for each checkpoint of a directory; for a run without one
@@ -82,18 +93,23 @@ func (d directory) print(w io.Writer, files filesystem.FileSystem) error {
 	slices.SortFunc(entries, func(a, b filesystem.Entry) int {
 		return cmp.Or(cmp.Compare(number(a.Name), number(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
-	if len(entries) == 0 && d.id != "" {
-		fmt.Fprintf(w, "%s\t%s\t%s\t-\t-\t-\t-\tnone there\n", or(d.job), d.id, or(d.end))
-	}
+	none := true
 	for _, e := range entries {
-		d.printOne(w, files, e.Name)
+		at := path.Join(d.path, e.Name)
+		if cp, _, err := snapshot.Load(files, at); d.shows(cp) {
+			none = false
+			d.printOne(w, files, at, cp, err)
+		}
+	}
+	if none && d.id != "" {
+		fmt.Fprintf(w, "%s\t%s\t%s\t-\t-\t-\t-\tnone there\n", or(d.job), d.id, or(d.end))
 	}
 	return nil
 }
 
-func (d directory) printOne(w io.Writer, files filesystem.FileSystem, name string) {
-	at := path.Join(d.path, name)
-	cp, _, err := snapshot.Load(files, at)
+// printOne prints the line of a checkpoint, or of one that can't be read.
+func (d directory) printOne(w io.Writer, files filesystem.FileSystem, at string, cp snapshot.Checkpoint, err error) {
+	name := path.Base(at)
 	if err != nil {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t-\t-\t-\t%s\n", or(d.job), or(d.id), or(d.end), name, condition(files, at))
 		return

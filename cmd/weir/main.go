@@ -1,5 +1,5 @@
-// Command weir looks after what jobs leave behind: it lists, shows and verifies
-// their checkpoints, without the jobs' code.
+// Command weir looks after what jobs leave behind: it lists, shows, verifies and
+// deletes their checkpoints and savepoints, without the jobs' code.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"strings"
 
 	"github.com/weirstream/weir/filesystem"
 	"github.com/weirstream/weir/internal/snapshot"
@@ -22,10 +23,11 @@ const usage = `Usage:
   weir checkpoint list DIR       what runs and checkpoints there are in a checkpoint directory
   weir checkpoint inspect PATH   what a checkpoint holds; with -state, the values of one state
   weir checkpoint verify PATH    read all of a checkpoint, and name what is broken
+  weir savepoint -d PATH         delete a savepoint, or a checkpoint that a job has left
 
-DIR is what jobs have as execution.checkpointing.dir; PATH is a checkpoint's directory
-(.../chk-7) or the _metadata in it. Both are local paths or file:// URIs. Each command
-explains itself with -h.
+DIR is what jobs have as execution.checkpointing.dir; PATH is the directory of a
+checkpoint (.../chk-7) or of a savepoint, or the _metadata in it. Both are local paths or
+file:// URIs. Each command explains itself with -h.
 
 Exit codes: 0 all is well, 1 something is broken or missing, 2 a mistake in the arguments.
 `
@@ -54,16 +56,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func dispatch(ctx context.Context, args []string, stdout io.Writer) error {
 	commands := map[string]func(context.Context, []string, io.Writer) error{
-		"list": list, "inspect": inspect, "verify": verify,
+		"checkpoint list": list, "checkpoint inspect": inspect, "checkpoint verify": verify, "savepoint": savepoint,
 	}
-	switch {
-	case len(args) > 0 && isHelp(args[0]), len(args) == 2 && args[0] == "checkpoint" && isHelp(args[1]):
+	for words := 1; words <= min(2, len(args)); words++ {
+		if do := commands[strings.Join(args[:words], " ")]; do != nil {
+			return do(ctx, args[words:], stdout)
+		}
+	}
+	if len(args) > 0 && isHelp(args[0]) || len(args) == 2 && args[0] == "checkpoint" && isHelp(args[1]) {
 		fmt.Fprint(stdout, usage)
 		return nil
-	case len(args) < 2 || args[0] != "checkpoint" || commands[args[1]] == nil:
-		return fmt.Errorf("%w: it is weir checkpoint list, inspect or verify; weir -h explains", errUsage)
 	}
-	return commands[args[1]](ctx, args[2:], stdout)
+	return fmt.Errorf("%w: it is weir checkpoint list, inspect or verify, or weir savepoint; weir -h explains", errUsage)
 }
 
 func isHelp(arg string) bool {
@@ -76,12 +80,12 @@ func parse(flags *flag.FlagSet, args []string, what, about string, stdout io.Wri
 	var all []string
 	for rest := args; ; {
 		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintf(stdout, "Usage: weir checkpoint %s [options] %s\n\n%s\n", flags.Name(), what, about)
+			fmt.Fprintf(stdout, "Usage: weir %s [options] %s\n\n%s\n", flags.Name(), what, about)
 			flags.SetOutput(stdout)
 			flags.PrintDefaults()
 			return "", err
 		} else if err != nil {
-			return "", fmt.Errorf("%w: %w; weir checkpoint %s -h explains", errUsage, err, flags.Name())
+			return "", fmt.Errorf("%w: %w; weir %s -h explains", errUsage, err, flags.Name())
 		}
 		if flags.NArg() == 0 {
 			break
@@ -89,7 +93,7 @@ func parse(flags *flag.FlagSet, args []string, what, about string, stdout io.Wri
 		all, rest = append(all, flags.Arg(0)), flags.Args()[1:]
 	}
 	if len(all) != 1 {
-		return "", fmt.Errorf("%w: weir checkpoint %s takes one %s, not %d", errUsage, flags.Name(), what, len(all))
+		return "", fmt.Errorf("%w: weir %s takes one %s, not %d", errUsage, flags.Name(), what, len(all))
 	}
 	return all[0], nil
 }

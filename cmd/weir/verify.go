@@ -11,7 +11,7 @@ import (
 )
 
 func verify(ctx context.Context, args []string, stdout io.Writer) error {
-	at, err := parse(flag.NewFlagSet("verify", flag.ContinueOnError), args, "PATH",
+	at, err := parse(flag.NewFlagSet("checkpoint verify", flag.ContinueOnError), args, "PATH",
 		"Reads every file of a checkpoint, every block and entry of its tables, and sees whether\n"+
 			"checksums match and the key groups are all there. What is broken is named, and exit code 1.", stdout)
 	if err != nil {

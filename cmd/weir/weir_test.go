@@ -41,9 +41,9 @@ type sum struct {
 	Seen    []uint8
 }
 
-// checkpointed runs a small job until it has a checkpoint, and returns the
-// checkpoint directory, and that of one checkpoint.
-func checkpointed(t *testing.T) (dir, chk string) {
+// checkpointed runs a small job, with further settings, until it has a checkpoint, and
+// returns the checkpoint directory, and that of one checkpoint.
+func checkpointed(t *testing.T, settings ...string) (dir, chk string) {
 	dir = t.TempDir()
 	ctx, suspend := context.WithCancel(t.Context())
 	defer suspend()
@@ -52,6 +52,10 @@ func checkpointed(t *testing.T) (dir, chk string) {
 		job.Parallelism = 2
 		job.Checkpoints = weir.Checkpoints{Interval: 20 * time.Millisecond, Retained: 2, Dir: dir}
 		job.Config = map[string]string{"execution.checkpointing.data-inline-threshold": "1 b"}
+		for _, s := range settings {
+			key, value, _ := strings.Cut(s, "=")
+			job.Config[key] = value
+		}
 		numbers := weir.From(job, "numbers", datagen.Source[uint64]{
 			Rate: 2000,
 			Make: func(n int64, _ *rand.Rand) uint64 { return uint64(n) % 5 },
@@ -60,7 +64,7 @@ func checkpointed(t *testing.T) (dir, chk string) {
 			return sum{s.Records + 1, strings.Repeat("x", int(n)), []uint8{uint8(n)}}
 		})
 		weir.Do(weir.Operate(sums, "rules", rules), "see", func(struct{}) error {
-			if found, _ := filepath.Glob(dir + "/*/chk-*/_metadata"); len(found) > 1 {
+			if len(complete(dir)) > 1 {
 				suspend() // the older one is known to be complete
 			}
 			return nil
@@ -70,11 +74,18 @@ func checkpointed(t *testing.T) (dir, chk string) {
 	if !errors.Is(err, weir.ErrSuspended) {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(dir + "/*/chk-*/_metadata")
-	if err != nil || len(found) == 0 {
-		t.Fatal(found, err)
+	found := complete(dir)
+	if len(found) == 0 {
+		t.Fatal("there is no checkpoint")
 	}
 	return dir, filepath.Dir(found[0])
+}
+
+// complete returns the metadata of the checkpoints in a checkpoint directory.
+func complete(dir string) []string {
+	flat, _ := filepath.Glob(dir + "/chk-*/_metadata")
+	found, _ := filepath.Glob(dir + "/*/chk-*/_metadata")
+	return append(found, flat...)
 }
 
 // rules keeps state without a key, and lets records pass as nothing.
@@ -100,6 +111,10 @@ func TestMistakesExitWithTwoAndSayWhatToDo(t *testing.T) {
 		{"checkpoint inspect -state lost " + old, `no operator has a state "lost"; there are: `},
 		{"checkpoint verify /nowhere/chk-1", "there is no /nowhere/chk-1"},
 		{"checkpoint verify s3://bucket/chk-1", `no file system for scheme "s3"`},
+		{"savepoint", "takes one PATH, not 0"},
+		{"savepoint /nowhere/savepoint-1", "with -d"},
+		{"savepoint -d a b", "takes one PATH, not 2"},
+		{"savepoint -d s3://bucket/savepoint-1", `no file system for scheme "s3"`},
 	} {
 		code, out, errs := call(strings.Fields(test.args)...)
 		if code != 2 || out != "" || !strings.Contains(errs, test.says) {
@@ -109,7 +124,7 @@ func TestMistakesExitWithTwoAndSayWhatToDo(t *testing.T) {
 }
 
 func TestExplainsItself(t *testing.T) {
-	for _, args := range []string{"-h", "checkpoint -h", "checkpoint list -h", "checkpoint inspect -h", "checkpoint verify -h"} {
+	for _, args := range []string{"-h", "checkpoint -h", "checkpoint list -h", "checkpoint inspect -h", "checkpoint verify -h", "savepoint -h"} {
 		if code, out, errs := call(strings.Fields(args)...); code != 0 || !strings.HasPrefix(out, "Usage:") || errs != "" {
 			t.Errorf("weir %s: exit code %d, %q, %q", args, code, out, errs)
 		}
@@ -158,14 +173,16 @@ func TestVerifiesWhatIsWhole(t *testing.T) {
 }
 
 func TestVerifyFindsEveryFlippedBit(t *testing.T) {
-	_, dir := checkpointed(t)
-	files, err := os.ReadDir(dir)
-	must(t, err)
-	if len(files) < 3 {
-		t.Fatalf("only %d files", len(files))
-	}
-	for _, f := range files {
-		flip(t, dir, filepath.Join(dir, f.Name()))
+	for _, compression := range []string{"false", "true"} {
+		_, dir := checkpointed(t, "execution.checkpointing.snapshot-compression="+compression)
+		files, err := os.ReadDir(dir)
+		must(t, err)
+		if len(files) < 3 {
+			t.Fatalf("only %d files", len(files))
+		}
+		for _, f := range files {
+			flip(t, dir, filepath.Join(dir, f.Name()))
+		}
 	}
 }
 

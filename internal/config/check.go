@@ -71,7 +71,9 @@ func (m *merger) contradictions() {
 
 	path := Get(c, RecoveryPath)
 	refuse(path == latest && inMemory, RecoveryPath.declaration, "needs", CheckpointDir.declaration)
-	refuse(path == "" && Get(c, ClaimMode) == "CLAIM", ClaimMode.declaration, "needs", RecoveryPath.declaration)
+	claim := Get(c, ClaimMode) == "CLAIM"
+	refuse(claim && path == "", ClaimMode.declaration, "needs", RecoveryPath.declaration)
+	refuse(claim && inMemory, ClaimMode.declaration, "would have what the job starts from deleted for checkpoints that go with the process, and needs", CheckpointDir.declaration)
 
 	refuse(Get(c, unaligned) && Get(c, CheckpointMode) == "AT_LEAST_ONCE", unaligned.declaration, "contradicts", CheckpointMode.declaration)
 	refuse(Get(c, unaligned) && Get(c, ConcurrentCheckpoints) > 1, unaligned.declaration, "contradicts", ConcurrentCheckpoints.declaration)
@@ -83,6 +85,9 @@ func (m *merger) noteCombinations() {
 	c := m.config
 	if Get(c, CheckpointRetention) != CheckpointRetention.otherwise && Get(c, CheckpointDir) == "" {
 		c.note("%s has no effect without %s: checkpoints in memory go with the process", Describe(c, CheckpointRetention), Describe(c, CheckpointDir))
+	}
+	if Get(c, ClaimMode) == "LEGACY" {
+		c.note("%s acts like NO_CLAIM: nothing of what the job starts from is deleted, or needed once the job has completed a checkpoint", Describe(c, ClaimMode))
 	}
 	if Get(c, ConcurrentCheckpoints) > 1 && Get(c, CheckpointMinPause) > 0 {
 		c.note("%s has no effect: %s leaves room for one checkpoint at a time", Describe(c, ConcurrentCheckpoints), Describe(c, CheckpointMinPause))

@@ -23,7 +23,7 @@ func Open(fs filesystem.FileSystem, dir string) *Book { return &Book{fs, dir} }
 
 func (b *Book) path(file string) string { return b.dir + "/.runs/" + file }
 
-// Begin enters a new run, of which Job, ID, Started and From are given, and makes
+// Begin enters a new run, of which Job, ID, Started, Flat and From are given, and makes
 // its directory. It is on record when Begin returns.
 func (b *Book) Begin(r Run) (*Live, error) {
 	l, err := b.begin(r)
@@ -48,11 +48,14 @@ func (b *Book) begin(r Run) (*Live, error) {
 			return nil, fmt.Errorf("the id is taken: %w", fs.ErrExist)
 		}
 	}
-	dir := b.dir + "/" + r.ID
+	dir := r.Dir(b.dir)
 	if err := b.fs.MakeDir(dir); err != nil {
 		return nil, err
 	}
 	lock, err := b.fs.Lock(dir)
+	if errors.Is(err, filesystem.ErrLocked) {
+		err = fmt.Errorf("another run is alive in %s: %w", dir, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +87,7 @@ func (b *Book) resume(job string) (*Live, Run, error) {
 	if err != nil {
 		return nil, found.Run, err
 	}
-	lock, err := b.fs.Lock(b.dir + "/" + found.ID)
+	lock, err := b.fs.Lock(found.Dir(b.dir))
 	if errors.Is(err, filesystem.ErrLocked) {
 		err = fmt.Errorf("%w: %w", ErrAlive, err)
 	}

@@ -19,7 +19,7 @@ type Live struct {
 func (l *Live) Run() Run { return l.entry.Run }
 
 // Dir returns the run's own directory.
-func (l *Live) Dir() string { return l.book.dir + "/" + l.entry.ID }
+func (l *Live) Dir() string { return l.entry.Dir(l.book.dir) }
 
 // End puts the end of the run on record. Nothing that the run could still need
 // is deleted before it returns nil. When it returns an error, what is on record
@@ -51,11 +51,23 @@ func (l *Live) Withdraw() error {
 			errs = append(errs, l.book.fs.Remove(l.book.path(p.String())))
 		}
 	}
-	errs = append(errs, l.book.fs.Remove(l.Dir()), l.Close())
+	if !l.entry.Flat {
+		errs = append(errs, l.book.fs.Remove(l.Dir()))
+	}
+	errs = append(errs, l.Close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("withdraw run %s of job %q: %w", l.entry.ID, l.entry.Job, err)
 	}
 	return nil
+}
+
+// Leave takes back a run that has just been started: one that is new has never been,
+// and one that was resumed can be resumed again.
+func (l *Live) Leave() error {
+	if l.entry.Starts == 1 {
+		return l.Withdraw()
+	}
+	return l.Close()
 }
 
 // Close gives the run up; without an end on record, another process may go on

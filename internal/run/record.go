@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// version is the version of the record that is written, and the newest that is read.
-const version = 1
+// version is the newest version of the record that is read, and the one of a flat
+// run's: an older program would look for that one's checkpoints elsewhere.
+const version = 2
 
 // errTorn says that a record isn't what was written.
 var errTorn = errors.New("damaged record")
@@ -46,7 +47,11 @@ func encode(r Run) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	content := fmt.Appendf(nil, "weir run %d\n%s\n", version, fields)
+	as := 1
+	if r.Flat {
+		as = version
+	}
+	content := fmt.Appendf(nil, "weir run %d\n%s\n", as, fields)
 	return fmt.Appendf(content, "crc32c %08x\n", checksum(content)), nil
 }
 

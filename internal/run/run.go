@@ -4,6 +4,8 @@
 //	<dir>/.runs/00000007-<job id>.3    the third version of the seventh run's record
 //	<dir>/<job id>/                    the run's own directory, locked while it is alive
 //
+// The directory of a run that is flat is <dir> itself.
+//
 // A run is found by the name of its job; the newest is the one that began last.
 // A record is never changed: a new version is written beside it, whole or not at
 // all, and the older ones are removed afterwards. Only who holds the lock on a
@@ -18,22 +20,34 @@ import (
 
 // A Run is one job at work under one id, however often its process is started.
 type Run struct {
-	Job     string    `json:"job"`     // the job's name
-	ID      string    `json:"id"`      // 32 hexadecimal digits
-	Started time.Time `json:"started"` // when it began, for people: clocks don't order runs
-	Starts  int       `json:"starts"`  // how often it has been started, resumptions included
+	Job     string    `json:"job"`            // the job's name
+	ID      string    `json:"id"`             // 32 hexadecimal digits
+	Started time.Time `json:"started"`        // when it began, for people: clocks don't order runs
+	Starts  int       `json:"starts"`         // how often it has been started, resumptions included
+	Flat    bool      `json:"flat,omitempty"` // its checkpoints lie in the checkpoint directory itself
 	From    Origin    `json:"from,omitzero"`
 	Point   Point     `json:"savepoint,omitzero"`
 	End     End       `json:"end,omitempty"`
 	Detail  string    `json:"detail,omitempty"` // of the end: the savepoint that it was stopped with, the error
 }
 
+// Dir returns the run's own directory, given that of the book.
+func (r Run) Dir(dir string) string {
+	if r.Flat {
+		return dir
+	}
+	return dir + "/" + r.ID
+}
+
 // An Origin is the checkpoint that a run was started from; zero: it began at the
-// beginning.
+// beginning. Of one that is claimed, which the run deletes when it doesn't need it
+// any more, there is what tells it from every other.
 type Origin struct {
-	Path       string `json:"path"`
-	Checkpoint uint64 `json:"checkpoint"`
-	JobID      string `json:"job_id"`
+	Path       string    `json:"path"`
+	Claimed    bool      `json:"claimed,omitempty"`
+	Checkpoint uint64    `json:"checkpoint,omitempty"`
+	JobID      string    `json:"job_id,omitempty"`
+	Taken      time.Time `json:"taken,omitzero"`
 }
 
 // A Point is a savepoint of the run that it goes on from, unless it has a newer

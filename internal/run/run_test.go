@@ -63,7 +63,7 @@ func TestKilledRunGoesOnUnderItsID(t *testing.T) {
 	if _, _, err := b.Resume("count"); !errors.Is(err, ErrNone) {
 		t.Fatal(err)
 	}
-	want := Run{Job: "count", ID: id(1), Started: noon, From: Origin{"/old/chk-3", 3, id(9)}}
+	want := Run{Job: "count", ID: id(1), Started: noon, From: Origin{Path: "/old/chk-3", Checkpoint: 3, JobID: id(9)}}
 	if _, err := b.Begin(want); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestUnreadableIsNeverNothingThere(t *testing.T) {
 	}
 	newer := "weir run 9\n{}\n"
 	spoil(t, m, record, fmt.Sprintf("%scrc32c %08x\n", newer, checksum([]byte(newer))))
-	if _, _, err := b.Resume("count"); err == nil || !strings.Contains(err.Error(), "written by version 9, this program reads up to 1") {
+	if _, _, err := b.Resume("count"); err == nil || !strings.Contains(err.Error(), "written by version 9, this program reads up to 2") {
 		t.Fatal(err)
 	}
 	// An older version of the record is as good.
@@ -320,12 +320,64 @@ func TestVersion1IsReadAndWritten(t *testing.T) {
 {"job":"wordcount","id":"00000000000000000000000000000007","started":"2026-01-02T12:00:00Z","starts":2,"from":{"path":"/tmp/wc/x/chk-7","checkpoint":7,"job_id":"00000000000000000000000000000009"},"end":"stopped","detail":"/tmp/sp"}
 crc32c 836ce2e4
 `
-	want := Run{"wordcount", id(7), noon, 2, Origin{"/tmp/wc/x/chk-7", 7, id(9)}, Point{}, Stopped, "/tmp/sp"}
+	want := Run{
+		Job: "wordcount", ID: id(7), Started: noon, Starts: 2, From: Origin{Path: "/tmp/wc/x/chk-7", Checkpoint: 7, JobID: id(9)},
+		End: Stopped, Detail: "/tmp/sp",
+	}
 	if got, err := decode([]byte(record)); err != nil || got != want {
 		t.Fatal(got, err)
 	}
 	if got, err := encode(want); err != nil || string(got) != record {
 		t.Fatal(string(got), err)
+	}
+}
+
+// The same of version 2, which only flat runs have.
+func TestVersion2IsReadAndWritten(t *testing.T) {
+	const record = `weir run 2
+{"job":"wordcount","id":"00000000000000000000000000000007","started":"2026-01-02T12:00:00Z","starts":1,"flat":true,"from":{"path":"file:///sp","claimed":true,"checkpoint":7,"job_id":"00000000000000000000000000000009","taken":"2026-01-02T11:00:00.000000001Z"}}
+crc32c f6adf09f
+`
+	want := Run{
+		Job: "wordcount", ID: id(7), Started: noon, Starts: 1, Flat: true,
+		From: Origin{Path: "file:///sp", Claimed: true, Checkpoint: 7, JobID: id(9), Taken: noon.Add(1 - time.Hour)},
+	}
+	if got, err := decode([]byte(record)); err != nil || got != want {
+		t.Fatal(got, err)
+	}
+	if got, err := encode(want); err != nil || string(got) != record {
+		t.Fatal(string(got), err)
+	}
+}
+
+// A flat run has the book's directory to itself while it is alive, and can be gone on
+// with; when it is over, another may have it.
+func TestFlatRunHasTheDirectoryToItself(t *testing.T) {
+	m := filesystem.NewMemory()
+	b := Open(m, "/wc")
+	l, err := b.Begin(Run{Job: "count", ID: id(1), Flat: true})
+	if err != nil || l.Dir() != "/wc" {
+		t.Fatal(l.Dir(), err)
+	}
+	if _, err := b.Begin(Run{Job: "sort", ID: id(2), Flat: true}); !errors.Is(err, filesystem.ErrLocked) || !strings.Contains(err.Error(), "another run is alive in /wc") {
+		t.Fatal(err)
+	}
+	begin(t, b, "beside", 3).Close()
+	m.Crash(nil)
+	l, found := resume(t, b, "count")
+	if !found.Flat || l.Dir() != "/wc" {
+		t.Fatal(found, l.Dir())
+	}
+	end(t, l, Finished, "")
+	l, err = b.Begin(Run{Job: "sort", ID: id(2), Flat: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Withdraw(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.Resume("sort"); !errors.Is(err, ErrNone) {
+		t.Fatal("it was withdrawn:", err)
 	}
 }
 

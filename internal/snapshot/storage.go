@@ -62,6 +62,7 @@ var ErrUnknown = errors.New("outcome unknown")
 const (
 	metadataName = "_metadata"
 	unfinished   = "._metadata.inprogress." // and something random
+	withdrawn    = "._metadata.deleted."    // so too
 )
 
 // Directory is storage in a file system, laid out as Flink does it:
@@ -142,29 +143,45 @@ func (f folder) release(t Task) error {
 // Discard implements Storage.
 func (d *Directory) Discard(n uint64) error { return d.folder(n).discard(n) }
 
-// discard deletes a checkpoint. Metadata goes first, and by a rename, which survives
-// a crash of the machine as a removal may not: what is half deleted isn't a checkpoint
-// any more. What isn't ours stays, and so does its directory.
+// discard deletes a checkpoint. What isn't ours stays, and so does its directory.
 func (f folder) discard(n uint64) error {
-	withdrawn := f.join(unfinished + uuid(f.random))
-	err := f.files.Rename(f.join(metadataName), withdrawn)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("discard checkpoint %d: %w", n, err)
-	}
-	entries, err := entriesOf(f.files, f.path)
-	if err != nil {
-		return fmt.Errorf("discard checkpoint %d: %w", n, err)
-	}
-	var errs []error
-	for _, e := range entries {
-		if ours(e) {
-			errs = append(errs, remove(f.files, f.join(e.Name)))
-		}
-	}
-	if err := errors.Join(append(errs, removeEmpty(f.files, f.path))...); err != nil {
+	if err := f.withdraw(context.Background(), ours); err != nil {
 		return fmt.Errorf("discard checkpoint %d: %w", n, err)
 	}
 	return nil
+}
+
+// withdraw deletes metadata and the files for which of says so, and the directory if
+// nothing else is in it. Metadata goes first, and by a rename, which survives a crash
+// of the machine as a removal may not: what is half deleted isn't a checkpoint any
+// more. Under its new name it goes last, so that whoever finds it can go on.
+func (f folder) withdraw(ctx context.Context, of func(filesystem.Entry) bool) error {
+	err := f.files.Rename(f.join(metadataName), f.join(withdrawn+uuid(f.random)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	entries, err := entriesOf(f.files, f.path)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !strings.HasPrefix(e.Name, withdrawn) && of(e) {
+			errs = append(errs, remove(f.files, f.join(e.Name)))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name, withdrawn) {
+			errs = append(errs, remove(f.files, f.join(e.Name)))
+		}
+	}
+	return errors.Join(append(errs, removeEmpty(f.files, f.path))...)
 }
 
 // Latest implements Storage.
@@ -208,6 +225,27 @@ func (d *Directory) survey() (found Found, err error) {
 		}
 	}
 	return found, nil
+}
+
+// Belongs returns an error if there are checkpoints of another job than the given
+// one. Of one that can't be read it isn't known whose it is; so a job that has none yet
+// is refused, and one that is resumed isn't.
+func (d *Directory) Belongs(jobID string, resumed bool) error {
+	found, err := d.survey()
+	if err != nil {
+		return fmt.Errorf("look for checkpoints in %q: %w", d.Path, err)
+	}
+	for _, n := range found.Complete {
+		cp, _, err := Load(d.Files, d.chk(n))
+		switch {
+		case err == nil && cp.JobID == jobID, errors.Is(err, ErrCorrupt) && resumed:
+		case err == nil:
+			return fmt.Errorf("%q is another job's: it holds checkpoint %d of job %q, %s; take another directory, or a directory for each job", d.Path, n, cp.JobName, cp.JobID)
+		default:
+			return err
+		}
+	}
+	return nil
 }
 
 // numbers returns those of all chk- directories, lowest first.
@@ -333,8 +371,10 @@ func removeEmpty(files filesystem.FileSystem, dir string) error {
 
 // ours says whether a file in a checkpoint's directory has a name that we give.
 func ours(e filesystem.Entry) bool {
-	return e.Regular && (e.Name == metadataName || strings.HasPrefix(e.Name, unfinished) || named(e.Name))
+	return e.Regular && (e.Name == metadataName || strings.HasPrefix(e.Name, unfinished) || strings.HasPrefix(e.Name, withdrawn) || named(e.Name))
 }
+
+var errNoMetadata = corrupt("there is no %s", metadataName)
 
 // Load reads the metadata of a checkpoint, given its directory or the metadata
 // file itself, and says which directory its files are relative to.
@@ -350,7 +390,7 @@ func Load(files filesystem.FileSystem, at string) (cp Checkpoint, dir string, er
 	data, err := readFile(files, file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = corrupt("there is no %s", metadataName)
+		err = errNoMetadata
 	case err == nil:
 		cp, err = Decode(data)
 	}
