@@ -367,7 +367,7 @@ func (p *plan) settings(env environment, h site, log *slog.Logger, send func(con
 		Random:        env.random,
 		Log:           log,
 	}
-	s.Point, s.Note = h.point(), h.note
+	s.Savepoint, s.Note = h.savepoint(), h.note
 	s.Load = func(ctx context.Context, uri string) (*snapshot.Checkpoint, error) {
 		cp, _, err := env.verified(ctx, uri)
 		return cp, err
@@ -415,23 +415,23 @@ func (env environment) verified(ctx context.Context, uri string) (*snapshot.Chec
 	return &cp, dir, nil
 }
 
-// point is the savepoint that a resumed run goes on from, unless it has a newer
+// savepoint is the one that a resumed run goes on from, unless it has a newer
 // checkpoint.
-func (h site) point() jobmaster.Point {
+func (h site) savepoint() jobmaster.Savepoint {
 	if h.live == nil {
-		return jobmaster.Point{}
+		return jobmaster.Savepoint{}
 	}
-	p := h.live.Run().Point
-	return jobmaster.Point{Checkpoint: p.Checkpoint, Dir: p.Path, Committed: p.Committed}
+	p := h.live.Run().Savepoint
+	return jobmaster.Savepoint{Checkpoint: p.Checkpoint, Dir: p.Path, Committed: p.Committed}
 }
 
 // note puts on record from which savepoint the run goes on. A job that keeps its
 // checkpoints in memory isn't resumed.
-func (h site) note(p jobmaster.Point) error {
+func (h site) note(p jobmaster.Savepoint) error {
 	if h.live == nil {
 		return nil
 	}
-	return h.live.GoOnFrom(run.Point{Path: p.Dir, Checkpoint: p.Checkpoint, Committed: p.Committed})
+	return h.live.GoOnFrom(run.Savepoint{Path: p.Dir, Checkpoint: p.Checkpoint, Committed: p.Committed})
 }
 
 // ended puts the end of a run on record.

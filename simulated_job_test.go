@@ -245,8 +245,8 @@ func (l *life) goOn() error {
 	kept := &snapshot.Directory{Files: l.w.disk, Path: dir, URI: "file://" + dir}
 	found, err := kept.Latest(context.Background(), true)
 	own := found.Dir
-	if last.Point.Checkpoint > 0 && (found.Checkpoint == nil || last.Point.Checkpoint > found.Checkpoint.Number) {
-		own = last.Point.Path
+	if last.Savepoint.Checkpoint > 0 && (found.Checkpoint == nil || last.Savepoint.Checkpoint > found.Checkpoint.Number) {
+		own = last.Savepoint.Path
 	}
 	l.from, l.orphans = cmp.Or(own, last.From.Path), own == ""
 	l.w.hits["restart behind a cancellation"]++

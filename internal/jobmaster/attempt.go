@@ -84,7 +84,7 @@ const (
 
 func (m *Master) load(r *run, retry time.Duration) {
 	var p point
-	final, at := false, m.Point
+	final, at := false, m.Savepoint
 	m.work("load", func() (err error) {
 		p, final, err = m.find(r.ctx, at)
 		return err
@@ -109,11 +109,11 @@ func (m *Master) load(r *run, retry time.Duration) {
 // find looks for the job's newest checkpoint, or a newer savepoint to go on from,
 // else for the checkpoint that it was started from. An error is final if trying
 // again is of no use.
-func (m *Master) find(ctx context.Context, at Point) (p point, final bool, err error) {
+func (m *Master) find(ctx context.Context, at Savepoint) (p point, final bool, err error) {
 	p.found, err = m.Storage.Latest(ctx, m.Fallback)
 	p.from, p.dir = p.found.Checkpoint, p.found.Dir
 	if at.Checkpoint > p.number() && (err == nil || lost(err)) {
-		err = m.savepoint(ctx, at, &p, err)
+		err = m.goOnFrom(ctx, at, &p, err)
 	}
 	if err == nil && p.from == nil && m.From != nil {
 		p.from, p.dir, err = m.From(ctx)
@@ -137,9 +137,9 @@ func lost(err error) bool {
 	return errors.Is(err, snapshot.ErrCorrupt) || errors.Is(err, snapshot.ErrVersion) || errors.Is(err, fs.ErrNotExist)
 }
 
-// savepoint has the job go on from a savepoint. Where that is lost, and nothing was
+// goOnFrom has the job go on from a savepoint. Where that is lost, and nothing was
 // committed for it, it goes on as it would without, which otherwise says err.
-func (m *Master) savepoint(ctx context.Context, at Point, p *point, otherwise error) error {
+func (m *Master) goOnFrom(ctx context.Context, at Savepoint, p *point, otherwise error) error {
 	cp, err := m.Load(ctx, at.Dir)
 	switch {
 	case err == nil:
@@ -204,7 +204,7 @@ func (m *Master) loaded(r *run, p point) {
 		m.complete = slices.Clone(p.found.Complete[:slices.Index(p.found.Complete, p.found.Checkpoint.Number)+1])
 	}
 	if m.coordinator == nil {
-		m.coordinator = checkpoint.New(m.Policy, max(p.found.Highest, p.number(), m.Point.Checkpoint), p.found.Complete)
+		m.coordinator = checkpoint.New(m.Policy, max(p.found.Highest, p.number(), m.Savepoint.Checkpoint), p.found.Complete)
 	}
 	m.step(Loaded{r.attempt})
 }

@@ -293,9 +293,9 @@ func (m *Master) assemble(r *run, a checkpoint.Store) snapshot.Checkpoint {
 // doesn't keep the others from it. What is due with a savepoint is committed once
 // it is on record that restarts go on from that.
 func (m *Master) commit(r *run, n uint64) {
-	due, at := r.due[n], Point{}
+	due, at := r.due[n], Savepoint{}
 	if s := m.savepoints[n]; s != nil {
-		at = Point{Checkpoint: n, Dir: s.Dir(n)}
+		at = Savepoint{Checkpoint: n, Dir: s.Dir(n)}
 		for _, pending := range due {
 			at.Committed = at.Committed || slices.ContainsFunc(pending, func(p snapshot.Pending) bool { return p.Checkpoint > r.committed })
 		}
@@ -310,7 +310,7 @@ func (m *Master) commit(r *run, n uint64) {
 		if err := m.Executor.Reach("commit"); err != nil {
 			return err
 		}
-		if at != (Point{}) {
+		if at != (Savepoint{}) {
 			if err := m.Note(at); err != nil {
 				return fmt.Errorf("put the savepoint on record: %w", err)
 			}
@@ -325,7 +325,7 @@ func (m *Master) commit(r *run, n uint64) {
 		return m.Executor.Reach("committed")
 	}, func(err error) {
 		if noted {
-			m.Point = at
+			m.Savepoint = at
 		}
 		switch {
 		case r.ctx.Err() != nil:

@@ -35,13 +35,13 @@ type Settings struct {
 	// checkpoint of its own, and says which URI its files are relative to. Nil: it
 	// starts empty.
 	From func(ctx context.Context) (cp *snapshot.Checkpoint, dir string, err error)
-	// Point is what was put on record by Note when the job ran before; zero: nothing
+	// Savepoint is what was put on record by Note when the job ran before; zero: nothing
 	// was. Load loads and verifies what is in a directory, as From does.
-	Point    Point
-	Note     func(Point) error
-	Load     func(ctx context.Context, dir string) (*snapshot.Checkpoint, error)
-	Allowed  snapshot.Permission
-	Fallback bool // pass over checkpoints that don't verify
+	Savepoint Savepoint
+	Note      func(Savepoint) error
+	Load      func(ctx context.Context, dir string) (*snapshot.Checkpoint, error)
+	Allowed   snapshot.Permission
+	Fallback  bool // pass over checkpoints that don't verify
 
 	Policy        checkpoint.Policy
 	Strategy      Strategy
@@ -58,9 +58,9 @@ type Settings struct {
 	Log    *slog.Logger
 }
 
-// A Point is a savepoint of the job that its restarts go on from, unless it has a
-// newer checkpoint.
-type Point struct {
+// A Savepoint is one of the job that its restarts go on from, unless there is a newer
+// checkpoint.
+type Savepoint struct {
 	Checkpoint uint64
 	Dir        string // the URI of its directory
 	// Committed says that outputs were committed for it, or may have been. If the job
@@ -483,8 +483,8 @@ func (m *Master) end(e End) {
 		o.Savepoint = m.stopped
 	}
 	switch {
-	case m.Point.Checkpoint > o.Latest:
-		o.Latest, o.Dir = m.Point.Checkpoint, m.Point.Dir
+	case m.Savepoint.Checkpoint > o.Latest:
+		o.Latest, o.Dir = m.Savepoint.Checkpoint, m.Savepoint.Dir
 	case o.Latest > 0:
 		o.Dir = m.Storage.Dir(o.Latest)
 	}

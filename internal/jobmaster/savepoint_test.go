@@ -29,11 +29,11 @@ func (b *bench) perhapsSavepoint() {
 }
 
 // note and load are what the job master is given to go on from savepoints.
-func (b *bench) note(p Point) error {
+func (b *bench) note(p Savepoint) error {
 	if err := b.fault(20); err != nil {
 		return err
 	}
-	b.settings.Point = p
+	b.settings.Savepoint = p
 	return b.fault(20) // on record all the same
 }
 
@@ -68,11 +68,11 @@ func (b *bench) begun() (savepoint uint64) {
 func TestGoesOnFromItsNewestSavepoint(t *testing.T) {
 	b := newBench(t, 1)
 	n := b.begun()
-	b.until(func() bool { return b.settings.Point.Checkpoint == n })
+	b.until(func() bool { return b.settings.Savepoint.Checkpoint == n })
 	b.master.post(func() { b.master.broke(1, part("test"), errors.New("boom"), "", false) })
 	b.until(func() bool { return b.attempt.Attempt == 2 })
-	if b.attempt.Checkpoint != n || b.attempt.From != b.settings.Point.Dir || !b.settings.Point.Committed {
-		t.Errorf("attempt 2 begins from %d in %s, not %d: %+v", b.attempt.Checkpoint, b.attempt.From, n, b.settings.Point)
+	if b.attempt.Checkpoint != n || b.attempt.From != b.settings.Savepoint.Dir || !b.settings.Savepoint.Committed {
+		t.Errorf("attempt 2 begins from %d in %s, not %d: %+v", b.attempt.Checkpoint, b.attempt.From, n, b.settings.Savepoint)
 	}
 	if c := b.master.Checkpoints(); c.Latest.Savepoint.Checkpoint != n {
 		t.Errorf("%+v", c)
@@ -80,7 +80,7 @@ func TestGoesOnFromItsNewestSavepoint(t *testing.T) {
 	b.master.Suspend()
 	b.until(b.over)
 	o := b.master.Outcome()
-	if o.Latest < n || o.Latest == n && o.Dir != b.settings.Point.Dir {
+	if o.Latest < n || o.Latest == n && o.Dir != b.settings.Savepoint.Dir {
 		t.Errorf("%+v", o)
 	}
 	b.attempt.Attempt = 0
@@ -97,7 +97,7 @@ func TestGoesOnFromItsNewestSavepoint(t *testing.T) {
 // checkpoint before.
 func TestSavepointThatIsNotOnRecord(t *testing.T) {
 	b := newBench(t, 1)
-	b.settings.Note = func(Point) error { return errors.New("disk full") }
+	b.settings.Note = func(Savepoint) error { return errors.New("disk full") }
 	n := b.begun()
 	b.until(func() bool { return b.attempt.Attempt == 2 })
 	f := b.master.View().Failures
@@ -127,7 +127,7 @@ func TestLostSavepoint(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t, 1)
 			b.settings.Fallback = !test.strict
-			b.settings.Point = Point{9, "file:///away", test.committed}
+			b.settings.Savepoint = Savepoint{9, "file:///away", test.committed}
 			healed := b.now.Add(10 * time.Second)
 			b.settings.Load = func(context.Context, string) (*snapshot.Checkpoint, error) {
 				if test.from == 0 || b.now.Before(healed) {

@@ -34,8 +34,8 @@ func (l *Live) End(end End, detail string) error {
 
 // GoOnFrom puts on record that the run goes on from a savepoint. After an error that
 // may be on record or not.
-func (l *Live) GoOnFrom(p Point) error {
-	l.entry.Point = p
+func (l *Live) GoOnFrom(p Savepoint) error {
+	l.entry.Savepoint = p
 	if err := l.write(); err != nil {
 		return fmt.Errorf("run %s of job %q: %w", l.entry.ID, l.entry.Job, err)
 	}

@@ -20,15 +20,15 @@ import (
 
 // A Run is one job at work under one id, however often its process is started.
 type Run struct {
-	Job     string    `json:"job"`            // the job's name
-	ID      string    `json:"id"`             // 32 hexadecimal digits
-	Started time.Time `json:"started"`        // when it began, for people: clocks don't order runs
-	Starts  int       `json:"starts"`         // how often it has been started, resumptions included
-	Flat    bool      `json:"flat,omitempty"` // its checkpoints lie in the checkpoint directory itself
-	From    Origin    `json:"from,omitzero"`
-	Point   Point     `json:"savepoint,omitzero"`
-	End     End       `json:"end,omitempty"`
-	Detail  string    `json:"detail,omitempty"` // of the end: the savepoint that it was stopped with, the error
+	Job       string    `json:"job"`            // the job's name
+	ID        string    `json:"id"`             // 32 hexadecimal digits
+	Started   time.Time `json:"started"`        // when it began, for people: clocks don't order runs
+	Starts    int       `json:"starts"`         // how often it has been started, resumptions included
+	Flat      bool      `json:"flat,omitempty"` // its checkpoints lie in the checkpoint directory itself
+	From      Origin    `json:"from,omitzero"`
+	Savepoint Savepoint `json:"savepoint,omitzero"`
+	End       End       `json:"end,omitempty"`
+	Detail    string    `json:"detail,omitempty"` // of the end: the savepoint that it was stopped with, the error
 }
 
 // Dir returns the run's own directory, given that of the book.
@@ -50,9 +50,9 @@ type Origin struct {
 	Taken      time.Time `json:"taken,omitzero"`
 }
 
-// A Point is a savepoint of the run that it goes on from, unless it has a newer
+// A Savepoint is one of the run that it goes on from, unless there is a newer
 // checkpoint; zero: there is none.
-type Point struct {
+type Savepoint struct {
 	Path       string `json:"path"`
 	Checkpoint uint64 `json:"checkpoint"` // its number
 	// Committed says that outputs were committed for it, or may have been, so that

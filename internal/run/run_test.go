@@ -530,15 +530,15 @@ func TestNoCrashForgetsARun(t *testing.T) {
 func TestSavepointToGoOnFromIsOnRecord(t *testing.T) {
 	m := filesystem.NewMemory()
 	l := begin(t, Open(m, "/wc"), "count", 1)
-	want := Point{"/points/savepoint-2", 9, true}
-	for _, p := range []Point{{"/points/savepoint-1", 7, false}, want} {
+	want := Savepoint{"/points/savepoint-2", 9, true}
+	for _, p := range []Savepoint{{"/points/savepoint-1", 7, false}, want} {
 		if err := l.GoOnFrom(p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	end(t, l, Suspended, "")
 	l, found := resume(t, Open(m, "/wc"), "count")
-	if found.Point != want || l.Run().Point != want {
+	if found.Savepoint != want || l.Run().Savepoint != want {
 		t.Errorf("%+v, and then %+v", found, l.Run())
 	}
 	l.Close()
