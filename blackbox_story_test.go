@@ -183,9 +183,9 @@ func TestTheStoryOfTwentyCheckpoints(t *testing.T) {
 	t.Parallel()
 	p := &place{T: t, checkpoints: filepath.Join(t.TempDir(), "checkpoints"), out: t.TempDir()}
 	points, given := t.TempDir(), t.TempDir()
-	p.args = []string{"-checkpoints", "file://" + p.checkpoints, "-savepoints", "file://" + points, "-retained", "20", "-output", p.out}
+	p.args = []string{"-checkpoints", "file://" + p.checkpoints, "-savepoints", "file://" + points, "-output", p.out, "-retained", "1000"}
 
-	first := p.steer("-retention", "RETAIN_ON_CANCELLATION")
+	first := p.steer("-retained", "20", "-retention", "RETAIN_ON_CANCELLATION")
 	dir := filepath.Join(p.checkpoints, first.id)
 	first.until("twenty checkpoints, the first ones gone", func() bool {
 		complete := p.complete(first.id)
