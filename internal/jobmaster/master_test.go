@@ -49,6 +49,7 @@ func TestMasterWalk(t *testing.T) {
 			b := newBench(t, seed)
 			b.settings.Policy.FromSavepoints = seed%2 == 0
 			b.calm = false
+			b.settings.Policy.Concurrent = 1 + int(seed%3)
 			b.start()
 			for range 3000 {
 				if !b.over() {
@@ -89,6 +90,7 @@ func TestKilledAndResumed(t *testing.T) {
 			b := newBench(t, seed)
 			b.splits = 60
 			b.settings.Policy.FromSavepoints = seed%2 == 0
+			b.settings.Policy.Concurrent = 1 + int(seed%3)
 			for range 8 {
 				b.start()
 				for range b.rng.IntN(1500) {
