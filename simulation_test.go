@@ -479,6 +479,8 @@ func (w *world) send(direction int, m any, deliver func()) {
 			deliver()
 		}
 	}
+	line := func(f func()) { p.lines[direction] = append(p.lines[direction], f) }
+	late := func() { p.late = append(p.late, arrive) } // what comes behind may overtake it, and it overtakes nothing
 	switch m.(type) {
 	case control.Trigger, control.Ack, control.Decline, control.Complete, control.Abort, control.Request, control.Assign, control.Ended:
 		if !w.calm {
@@ -488,13 +490,13 @@ func (w *world) send(direction int, m any, deliver func()) {
 				return
 			case 1:
 				w.hits[fmt.Sprintf("late %T", m)]++
-				p.late = append(p.late, arrive)
+				line(late)
 				return
 			case 2:
 				w.hits[fmt.Sprintf("repeat %T", m)]++
-				p.late = append(p.late, arrive)
+				defer line(late)
 			}
 		}
 	}
-	p.lines[direction] = append(p.lines[direction], arrive)
+	line(arrive)
 }
