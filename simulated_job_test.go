@@ -470,8 +470,11 @@ func (l *life) check(finished bool) error {
 			return fmt.Errorf("the finished job has left %v in %s", left, e.Name)
 		}
 	}
-	l.gone[l.w.id] = true // a crash may bring some of it back
-	return err
+	runs, wrong := run.Open(l.w.disk, "/ckpt").All()
+	for _, r := range runs { // a crash may bring some of it back
+		l.gone[r.ID] = true
+	}
+	return errors.Join(err, wrong)
 }
 
 // partOf reports whether sorted numbers are among others, each as often.

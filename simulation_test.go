@@ -37,7 +37,6 @@ type world struct {
 	savepoints []string
 	stopped    string // the URI of the one that the job was last stopped with
 	anew       bool   // the next start is a new job from there
-	id         string // of the job that ended last
 	*process
 }
 
@@ -312,7 +311,7 @@ func (w *world) execute(p *plan, env environment) (finished bool, err error) {
 	case errors.Is(failed, run.ErrCancelled):
 		return false, failed
 	case failed == nil:
-		failed, w.id = running.Wait(), running.ID()
+		failed = running.Wait()
 		w.anew = running.master.Outcome().Savepoint != ""
 	}
 	if err := w.verify(); err != nil {
