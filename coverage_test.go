@@ -20,7 +20,7 @@ var covered = map[string][]string{
 	"internal/align":      nil,
 	"internal/checkpoint": nil,
 	"internal/jobmaster":  {"life.go", "restart.go"},
-	"internal/snapshot":   {"storage.go", "savepoint.go", "memory.go", "files.go"},
+	"internal/snapshot":   {"storage.go", "savepoint.go", "memory.go", "files.go", "claimed.go", "dispose.go"},
 }
 
 // enough is the share of statements that the fast tests of a package must reach.

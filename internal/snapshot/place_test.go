@@ -18,7 +18,11 @@ func TestPlaces(t *testing.T) {
 	d, m := directory(files), &Memory{}
 	point := "/points/" + SavepointName("0123456789abcdef0123456789abcdef", d.Random)
 	s := &Savepoint{Files: files, Path: point, URI: "file://" + point, Random: d.Random}
-	latest := func(of Storage) func() *Checkpoint {
+	c := claimed(t, files)
+	own := *d
+	own.Path, own.URI = "/own/0123456789abcdef0123456789abcdef", "file:///own/0123456789abcdef0123456789abcdef"
+	c.Number, c.Storage = 3, &own
+	newest := func(of Storage) func() *Checkpoint {
 		return func() *Checkpoint {
 			found, err := of.Latest(context.Background(), false)
 			if err != nil {
@@ -32,8 +36,9 @@ func TestPlaces(t *testing.T) {
 		found func() *Checkpoint // the newest; nil if there is none
 		uri   string             // of checkpoint 7
 	}{
-		"directory": {d, latest(d), "file://" + jobDir + "/chk-7"},
-		"memory":    {m, latest(m), ""},
+		"directory":                       {d, newest(d), "file://" + jobDir + "/chk-7"},
+		"memory":                          {m, newest(m), ""},
+		"own, beside one that is claimed": {c, newest(&own), own.URI + "/chk-7"},
 		"savepoint": {s, func() *Checkpoint {
 			cp, _, err := Load(files, s.Path)
 			if err != nil {
@@ -89,10 +94,50 @@ func TestPlaces(t *testing.T) {
 			}
 		})
 	}
-	if err := errors.Join(d.Clear(), m.Clear(), m.Clean(7)); err != nil {
+	if got := c.Dir(3); got != c.URI {
+		t.Errorf("what is claimed is in %q, want %q", got, c.URI)
+	}
+	if err := errors.Join(d.Clear(), m.Clear(), m.Clean(7), own.Clear()); err != nil {
 		t.Error(err)
 	}
-	if left := tree(files, "/cp"); len(left) > 0 {
-		t.Errorf("left are %v", left)
+	for _, dir := range []string{"/cp", "/own"} {
+		if left := tree(files, dir); len(left) > 0 {
+			t.Errorf("left are %v", left)
+		}
+	}
+}
+
+// Where jobs have no directories of their own, checkpoints in one belong to the job
+// that they name. Whose one is that can't be read isn't known: that is nothing to a job
+// that is resumed, and keeps a new one out; and so does a file system that fails.
+func TestBelongs(t *testing.T) {
+	files := filesystem.NewMemory()
+	d := directory(files)
+	job := write(t, d, 7).JobID
+	for _, resumed := range []bool{false, true} {
+		if err := d.Belongs(job, resumed); err != nil {
+			t.Error(err)
+		}
+		if err := d.Belongs("another", resumed); err == nil || !strings.Contains(err.Error(), job) {
+			t.Errorf("another job's: %v", err)
+		}
+	}
+	spoiled := directory(&filesystem.Faulty{FileSystem: files, Spoil: func(_ string, _ int64, p []byte) { clear(p) }})
+	if err := spoiled.Belongs(job, false); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("unreadable, to a new job: %v", err)
+	}
+	if err := spoiled.Belongs(job, true); err != nil {
+		t.Errorf("unreadable, to a job that is resumed: %v", err)
+	}
+	for _, fails := range []string{"list", "stat", "open"} {
+		broken := directory(&filesystem.Faulty{FileSystem: files, Before: func(op, _ string) error {
+			if op == fails {
+				return fs.ErrPermission
+			}
+			return nil
+		}})
+		if err := broken.Belongs(job, true); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%s fails: %v", fails, err)
+		}
 	}
 }
