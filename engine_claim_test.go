@@ -42,7 +42,7 @@ func remains(t *testing.T, dir, points string, end int) (chk, savepoint string) 
 		job.Name = "old"
 		job.Checkpoints = Checkpoints{Interval: time.Hour, Dir: dir, Retained: 3, Retention: RetainOnCancel}
 	}))
-	b.await(t, 1, "in reads 9")
+	b.await(t, 1, "out takes 9 is number 10")
 	for range 2 {
 		_, path, err := r.Checkpoint(t.Context(), true)
 		if err != nil {
@@ -275,7 +275,7 @@ func TestUnclaimedSnapshotIsNotNeededAfterACheckpoint(t *testing.T) {
 		job.Checkpoints.Retained = 1
 		job.Config = map[string]string{"execution.checkpointing.data-inline-threshold": "0"}
 	}))
-	b.await(t, 1, "in reads 19")
+	b.await(t, 1, "out takes 19 is number 20")
 	first := must(savepoint(t, r, points))(t)
 	var last string
 	for range 2 {

@@ -68,7 +68,7 @@ func TestStop(t *testing.T) {
 	wants(t, err, "stopped with a savepoint", path, "-s")
 
 	r, _ = launch(t, t.Context(), holding(in, out, func(job *Job) { here(job); job.From = path }))
-	b.await(t, 1, "in reads 999")
+	b.await(t, 1, "out takes 999 is number 1000")
 	if n, _, err := r.Checkpoint(t.Context(), false); n != savepoint.Number+1 || err != nil { // S25
 		t.Errorf("the first checkpoint is %d, after savepoint %d: %v", n, savepoint.Number, err)
 	}
