@@ -439,7 +439,7 @@ func (l *life) check(finished bool) error {
 				if err := l.count(o.dir+"/"+e.Name, got); err != nil {
 					return err
 				}
-			case finished && !l.orphans:
+			case finished && !l.excused(e.Name):
 				return fmt.Errorf("left behind: %s/%s", o.dir, e.Name)
 			}
 		}
@@ -475,6 +475,17 @@ func (l *life) check(finished bool) error {
 		l.gone[r.ID] = true
 	}
 	return errors.Join(err, wrong)
+}
+
+// excused reports whether unfinished output may be left in the end: that of a job that
+// was cancelled, and not gone on from, or whose removal a crash may have undone.
+func (l *life) excused(name string) bool {
+	for id := range l.gone {
+		if strings.Contains(name, id) {
+			return l.orphans || l.w.hits["crash of the machine"] > 0
+		}
+	}
+	return false
 }
 
 // partOf reports whether sorted numbers are among others, each as often.

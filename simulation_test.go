@@ -389,6 +389,7 @@ func (p *process) String() string {
 func (w *world) crash() {
 	keep := func(c filesystem.Change) int { return c.Bytes } // kill -9: the machine lives on
 	if w.chance(3) {                                         // the machine dies: what wasn't synced is there in part
+		w.hits["crash of the machine"]++
 		kept := map[bool]int{}
 		keep = func(c filesystem.Change) int {
 			n := w.rng.IntN(c.Bytes + 1)
