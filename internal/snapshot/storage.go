@@ -291,7 +291,7 @@ func (d *Directory) Clean(n uint64) error {
 			}
 		case errors.Is(err, ErrCorrupt):
 			dead[k] = true
-		default:
+		case !errors.Is(err, fs.ErrNotExist): // else it has been discarded meanwhile
 			return fmt.Errorf("clean %q: %w", d.Path, err)
 		}
 	}

@@ -550,6 +550,33 @@ func TestCleanRemovesWhatDeadProcessesLeft(t *testing.T) {
 	}
 }
 
+// S40: a checkpoint that is discarded while others are looked at is no error: the rest is
+// cleaned all the same.
+func TestCleanDoesWithoutWhatIsDiscardedMeanwhile(t *testing.T) {
+	d := directory(filesystem.NewMemory())
+	write(t, d, 4)
+	d.Begin(5)
+	writeTask(t, d, 5)
+	write(t, d, 6)
+	other, discarded := directory(d.Files), false
+	d.Files = &filesystem.Faulty{FileSystem: d.Files, After: func(op, path string) error {
+		if op == "list" && path == jobDir && !discarded {
+			discarded = true
+			return other.Discard(4)
+		}
+		return nil
+	}}
+	if err := d.Clean(6); err != nil || !discarded {
+		t.Error(discarded, err)
+	}
+	if got := newest(d); got != "6 of [6] up to 6 skipped 0" {
+		t.Error(got)
+	}
+	if got := tree(other.Files, jobDir+"/chk-5"); len(got) > 0 {
+		t.Errorf("there is still %q", got)
+	}
+}
+
 func TestCleanKeepsWhatOtherCheckpointsReferTo(t *testing.T) {
 	d := directory(filesystem.NewMemory())
 	d.Begin(5)
