@@ -194,6 +194,7 @@ func TestFailedCheckpointIsClearedAwayAlone(t *testing.T) {
 		in.let(60)
 		r, _ = launch(t, t.Context(), build, on(disk))
 		b.await(t, 1, "in reads 59")
+		synctest.Wait() // it has come through
 		if _, _, err := r.Checkpoint(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
@@ -302,6 +303,7 @@ func TestLatestCheckpointCannotBeRead(t *testing.T) {
 			for n := range 6 {
 				in.let(10 + n)
 				b.await(t, 1, fmt.Sprintf("in reads %d", 9+n))
+				synctest.Wait() // it has come through
 				if _, _, err := r.Checkpoint(t.Context(), false); err != nil {
 					t.Fatal(err)
 				}
@@ -378,6 +380,7 @@ func TestCompressedState(t *testing.T) {
 				job.Config = map[string]string{"execution.checkpointing.snapshot-compression": step.compression, "execution.checkpointing.data-inline-threshold": "0"}
 			}), on(disk))
 			b.await(t, 1, fmt.Sprintf("in reads %d", n-1))
+			synctest.Wait() // it has come through
 			_, uri, err := r.Checkpoint(t.Context(), false)
 			if err != nil {
 				t.Fatal(err)
