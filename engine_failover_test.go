@@ -239,9 +239,9 @@ func TestAtLeastOnceHoldsNothingAndLosesNothing(t *testing.T) {
 			b, crash := newBoard(), &fault{point: "count"}
 			early, late := count(b, "early", far).let(5), count(b, "late", far)
 			held := gate{newLedger[int](b, "late sink"), make(chan struct{})}
-			_, log := launch(t, t.Context(), func(job *Job) error {
+			r, log := launch(t, t.Context(), func(job *Job) error {
 				job.Parallelism = 1
-				job.Checkpoints = Checkpoints{Interval: 10 * time.Millisecond, Mode: mode}
+				job.Checkpoints = Checkpoints{Interval: time.Hour, Mode: mode}
 				job.Restart = Restart{Strategy: "fixed-delay", Attempts: 3, Delay: time.Millisecond}
 				first, second := From(job, "early", early), From(job, "late", late)
 				To(first, "early sink", newLedger[int](b, "early sink"))
@@ -265,6 +265,7 @@ func TestAtLeastOnceHoldsNothingAndLosesNothing(t *testing.T) {
 				return nil
 			})
 			b.await(t, 1, "counts 4")
+			go r.Checkpoint(t.Context(), false)
 			b.await(t, 1, "early sink prepares")
 			b.await(t, 1, "late sink prepares")
 			if early.let(10); mode == AtLeastOnce {
