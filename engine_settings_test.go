@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirstream/weir/filesystem"
@@ -103,4 +104,44 @@ func TestLastOutputNeedsAFinalCheckpoint(t *testing.T) {
 	_, err := prepare(passing(count(newBoard(), "in", 10), newLedger[string](newBoard(), "out"), nil), config.Layer{},
 		config.Assignments([]string{config.CheckpointsAfterEnd.Key() + "=false"}))
 	wants(t, err, `sink "out"`, `source "in"`, config.CheckpointsAfterEnd.Key())
+}
+
+// TestBufferTimeout has an operator that takes 10 ms a record work through a batch of a
+// hundred. The next task gets the first of them when the batch for it has waited as long
+// as it may, or else when there is nothing left to do.
+func TestBufferTimeout(t *testing.T) {
+	for _, test := range []struct {
+		timeout  time.Duration
+		key      string
+		min, max time.Duration
+	}{
+		{100 * time.Millisecond, "", 100 * time.Millisecond, 400 * time.Millisecond},
+		{0, "100 ms", 100 * time.Millisecond, 400 * time.Millisecond},
+		{time.Hour, "", time.Second, 2 * time.Second},
+		{0, "1 h", time.Second, 2 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began, first := time.Now(), time.Duration(0)
+			err := Run(t.Context(), func(job *Job) error {
+				job.BufferTimeout = test.timeout
+				if test.key != "" {
+					job.Config = map[string]string{config.BufferTimeout.Key(): test.key}
+				}
+				slow := Map(FromSlice(job, "in", make([]int, 100)), "slow", func(n int) int {
+					time.Sleep(10 * time.Millisecond)
+					return n
+				})
+				Do(slow, "do", func(int) error {
+					if first == 0 {
+						first = time.Since(began)
+					}
+					return nil
+				}, StartChain())
+				return nil
+			})
+			if err != nil || first < test.min || first > test.max {
+				t.Errorf("with a timeout of %v or %q the first record comes after %v: %v", test.timeout, test.key, first, err)
+			}
+		})
+	}
 }
