@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,4 +145,36 @@ func TestBufferTimeout(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFirstCheckpointComesAtRandom starts jobs at the same time. Their first checkpoints
+// come somewhere between the pause and the interval, and not all at once; each later one
+// begins an interval after the one before.
+func TestFirstCheckpointComesAtRandom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, delays := time.Now(), map[time.Duration]bool{}
+		for range 8 {
+			r, _ := launch(t, t.Context(), passing(count(newBoard(), "in", far), newLedger[string](newBoard(), "out"), func(job *Job) {
+				job.Checkpoints = Checkpoints{Interval: 10 * time.Second, MinPause: 2 * time.Second}
+			}))
+			time.Sleep(45 * time.Second)
+			synctest.Wait()
+			all := r.Checkpoints().History
+			slices.Reverse(all)
+			delay := all[0].Triggered.Sub(began)
+			if delays[delay] = true; delay < 2*time.Second || delay > 10*time.Second {
+				t.Errorf("the first one comes after %v", delay)
+			}
+			for i, c := range all[1:] {
+				if d := c.Triggered.Sub(all[i].Triggered); d != 10*time.Second {
+					t.Errorf("%d begins %v after the one before", c.Number, d)
+				}
+			}
+			r.Cancel(context.Background())
+			began = time.Now()
+		}
+		if len(delays) < 2 {
+			t.Errorf("all come after %v", delays)
+		}
+	})
 }
