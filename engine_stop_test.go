@@ -67,13 +67,14 @@ func TestStop(t *testing.T) {
 	_, err := Start(t.Context(), holding(in, out, func(job *Job) { here(job); job.From = Latest }))
 	wants(t, err, "stopped with a savepoint", path, "-s")
 
+	in = count(b, "more", far).let(2000) // of which the first job has read at most half
 	r, _ = launch(t, t.Context(), holding(in, out, func(job *Job) { here(job); job.From = path }))
-	b.await(t, 1, "out takes 999 is number 1000")
+	b.await(t, 1, "out takes 1999 is number 2000")
 	if n, _, err := r.Checkpoint(t.Context(), false); n != savepoint.Number+1 || err != nil { // S25
 		t.Errorf("the first checkpoint is %d, after savepoint %d: %v", n, savepoint.Number, err)
 	}
-	b.await(t, 1, "out: 999 is number 1000")
-	same(t, "out", b.all("out: "), countedUpTo(1000))
+	b.await(t, 1, "out: 1999 is number 2000")
+	same(t, "out", b.all("out: "), countedUpTo(2000))
 }
 
 // TestDrain stops a job with the end of its input: operators give out what they hold
