@@ -323,30 +323,29 @@ func (c *Coordinator) begin(now time.Time) []Action {
 		began:   now,
 		missing: map[graph.Subtask]bool{},
 		parts:   map[graph.Subtask]snapshot.Task{},
-		record:  c.told.begin(Record{Checkpoint: c.number, Began: now, Subtasks: len(c.subtasks)}, c.policy.History),
 	}
 	for _, s := range c.subtasks {
 		p.missing[s] = true
 	}
 	c.pending = append(c.pending, p)
-	if len(c.savepoints) > 0 {
-		p.barrier.Savepoint, p.record.Savepoint = true, true
+	do := Enumerate{Checkpoint: c.number}
+	switch s := c.stopping; {
+	case len(c.savepoints) > 0:
 		p.requests, c.savepoints = c.savepoints[:1:1], c.savepoints[1:]
-		return []Action{Enumerate{c.number, p.requests[0]}}
+		do.Savepoint = p.requests[0]
+	case s != nil && s.savepoint == 0:
+		p.stops, do.Savepoint = true, s.id
+	default:
+		c.due = now.Add(c.policy.Interval)
+		p.final = s != nil || len(c.open) == 0
+		p.requests, c.asked = c.asked, nil
 	}
-	if s := c.stopping; s != nil {
-		p.barrier.Drained = s.drain
-		if s.savepoint == 0 {
-			p.barrier.Savepoint, p.stops = true, true
-			p.record.Savepoint, p.record.Stops = true, true
-			return []Action{Enumerate{c.number, s.id}}
-		}
-	}
-	c.due = now.Add(c.policy.Interval)
-	p.final = len(c.open) == 0 || c.stopping != nil
-	p.record.Final = p.final
-	p.requests, c.asked = c.asked, nil
-	return []Action{Enumerate{Checkpoint: c.number}}
+	p.barrier.Savepoint = do.Savepoint != 0
+	p.barrier.Drained = c.stopping != nil && c.stopping.drain
+	p.record = c.told.begin(Record{
+		Checkpoint: c.number, Savepoint: p.barrier.Savepoint, Stops: p.stops, Final: p.final, Began: now, Subtasks: len(c.subtasks),
+	}, c.policy.History)
+	return []Action{do}
 }
 
 // start takes up an attempt. Failures are counted anew: a restart is the answer

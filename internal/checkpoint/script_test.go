@@ -239,10 +239,14 @@ func show(a Action) string {
 		}
 		return fmt.Sprintf("answer %d: it is %d", a.ID, a.Checkpoint)
 	case Trigger:
+		what, how := "", ""
 		if a.Barrier.Savepoint {
-			return fmt.Sprintf("trigger savepoint %d at %v", a.Barrier.Checkpoint, time.Duration(a.Barrier.At))
+			what = "savepoint "
 		}
-		return fmt.Sprintf("trigger %d at %v", a.Barrier.Checkpoint, time.Duration(a.Barrier.At))
+		if a.Barrier.Drained {
+			how = ", drained"
+		}
+		return fmt.Sprintf("trigger %s%d at %v%s", what, a.Barrier.Checkpoint, time.Duration(a.Barrier.At), how)
 	case Store:
 		if a.Final {
 			return fmt.Sprintf("store %d, final", a.Barrier.Checkpoint)
