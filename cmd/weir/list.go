@@ -95,10 +95,9 @@ func (d directory) print(w io.Writer, files filesystem.FileSystem) error {
 	})
 	none := true
 	for _, e := range entries {
-		at := path.Join(d.path, e.Name)
-		if cp, _, err := snapshot.Load(files, at); d.shows(cp) {
+		if cp, _, err := snapshot.Load(files, path.Join(d.path, e.Name)); d.shows(cp) {
 			none = false
-			d.printOne(w, files, at, cp, err)
+			d.printOne(w, e.Name, cp, err)
 		}
 	}
 	if none && d.id != "" {
@@ -108,10 +107,9 @@ func (d directory) print(w io.Writer, files filesystem.FileSystem) error {
 }
 
 // printOne prints the line of a checkpoint, or of one that can't be read.
-func (d directory) printOne(w io.Writer, files filesystem.FileSystem, at string, cp snapshot.Checkpoint, err error) {
-	name := path.Base(at)
+func (d directory) printOne(w io.Writer, name string, cp snapshot.Checkpoint, err error) {
 	if err != nil {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t-\t-\t-\t%s\n", or(d.job), or(d.id), or(d.end), name, condition(files, at))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t-\t-\t-\t%s\n", or(d.job), or(d.id), or(d.end), name, condition(err))
 		return
 	}
 	kind := "checkpoint"
@@ -123,8 +121,8 @@ func (d directory) printOne(w io.Writer, files filesystem.FileSystem, at string,
 }
 
 // condition says in a word why a checkpoint has no metadata that can be read.
-func condition(files filesystem.FileSystem, at string) string {
-	if _, err := files.Stat(path.Join(at, "_metadata")); errors.Is(err, fs.ErrNotExist) {
+func condition(err error) string {
+	if errors.Is(err, snapshot.ErrNoMetadata) {
 		return "incomplete"
 	}
 	return "broken"

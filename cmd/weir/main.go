@@ -98,11 +98,20 @@ func parse(flags *flag.FlagSet, args []string, what, about string, stdout io.Wri
 	return all[0], nil
 }
 
-// resolve finds the file system of a path that must exist.
-func resolve(uri string) (filesystem.FileSystem, string, error) {
+// locate finds the file system of a path.
+func locate(uri string) (filesystem.FileSystem, string, error) {
 	files, at, err := filesystem.Set{"file": filesystem.Local{}}.Resolve(uri)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", errUsage, err)
+		err = fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return files, at, err
+}
+
+// resolve finds the file system of a path that must exist.
+func resolve(uri string) (filesystem.FileSystem, string, error) {
+	files, at, err := locate(uri)
+	if err != nil {
+		return nil, "", err
 	}
 	if _, err = files.Stat(at); errors.Is(err, fs.ErrNotExist) {
 		return nil, "", fmt.Errorf("%w: there is no %s", errUsage, at)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/weirstream/weir/filesystem"
 	runs "github.com/weirstream/weir/internal/run"
 )
 
@@ -26,9 +25,9 @@ func savepoint(ctx context.Context, args []string, stdout io.Writer) error {
 	if !*dispose {
 		return fmt.Errorf("%w: weir savepoint deletes savepoints, with -d; they are taken by the program that runs the job", errUsage)
 	}
-	files, at, err := filesystem.Set{"file": filesystem.Local{}}.Resolve(uri)
+	files, at, err := locate(uri)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUsage, err)
+		return err
 	}
 	if _, err := files.Stat(at); errors.Is(err, fs.ErrNotExist) {
 		_, err = fmt.Fprintf(stdout, "there is nothing at %s\n", at)

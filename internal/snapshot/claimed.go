@@ -56,7 +56,7 @@ func (c *Claimed) Discard(n uint64) error {
 // of it, is there.
 func (c *Claimed) there() (bool, error) {
 	cp, err := Remains(c.Files, c.Path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoMetadata) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNoMetadata) {
 		return false, nil
 	}
 	if err != nil {

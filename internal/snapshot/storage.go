@@ -374,7 +374,8 @@ func ours(e filesystem.Entry) bool {
 	return e.Regular && (e.Name == metadataName || strings.HasPrefix(e.Name, unfinished) || strings.HasPrefix(e.Name, withdrawn) || named(e.Name))
 }
 
-var errNoMetadata = corrupt("there is no %s", metadataName)
+// ErrNoMetadata says that a checkpoint was never complete, or isn't any more.
+var ErrNoMetadata = corrupt("there is no %s", metadataName)
 
 // Load reads the metadata of a checkpoint, given its directory or the metadata
 // file itself, and says which directory its files are relative to.
@@ -390,7 +391,7 @@ func Load(files filesystem.FileSystem, at string) (cp Checkpoint, dir string, er
 	data, err := readFile(files, file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = errNoMetadata
+		err = ErrNoMetadata
 	case err == nil:
 		cp, err = Decode(data)
 	}
