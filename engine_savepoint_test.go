@@ -147,15 +147,22 @@ func TestSavepointIsNoRecoveryPoint(t *testing.T) {
 	same(t, "out", b.all("out: "), countedUpTo(2*soFar))
 }
 
-// TestSavepointOfAJobThatRestarts asks for a savepoint, and for a checkpoint,
-// while the job waits for its next attempt, and when it has ended.
-func TestSavepointOfAJobThatRestarts(t *testing.T) {
-	t.Parallel()
+// restarting is a job that waits for its next attempt.
+func restarting(t *testing.T) *Running {
+	t.Helper()
 	b := newBoard()
 	in, out := count(b, "in", far).let(2*soFar), newLedger[string](b, "out")
 	in.fault = &fault{point: "read"}
 	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) { job.Restart.Delay = time.Hour }), b.log)
 	b.await(t, 1, "log: the job restarts")
+	return r
+}
+
+// TestSavepointOfAJobThatRestarts asks for a savepoint, and for a checkpoint,
+// while the job waits for its next attempt, and when it has ended.
+func TestSavepointOfAJobThatRestarts(t *testing.T) {
+	t.Parallel()
+	r := restarting(t)
 	_, err := savepoint(t, r, t.TempDir())
 	wants(t, err, `"passing"`, "RESTARTING")
 	_, _, err = r.Checkpoint(t.Context(), false)

@@ -170,21 +170,18 @@ func TestStopThatMeetsAFailure(t *testing.T) {
 	same(t, "out", taken, countedUpTo(len(taken)))
 }
 
-// TestStopHasItsPlace asks to stop a job that doesn't run, that is being stopped, and
-// that nobody waits for.
+// TestStopHasItsPlace asks to stop a job that waits for its next attempt, one that has
+// ended, and one without waiting until it has stopped.
 func TestStopHasItsPlace(t *testing.T) {
 	t.Parallel()
-	b := newBoard()
-	in, out := count(b, "in", far).let(2*soFar), newLedger[string](b, "out")
-	in.fault = &fault{point: "read"}
-	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) { job.Restart.Delay = time.Hour }), b.log)
-	b.await(t, 1, "log: the job restarts")
+	r := restarting(t)
 	_, err := halted(t, r, Stop{Dir: t.TempDir()})
 	wants(t, err, "RESTARTING")
 	r.Cancel(context.Background())
 	_, err = halted(t, r, Stop{Dir: t.TempDir()})
 	wants(t, err, "CANCELED")
 
+	b := newBoard()
 	r, _ = launch(t, t.Context(), passing(count(b, "more", far).let(10), newLedger[string](b, "rest"), nil))
 	b.await(t, 1, "rest: 9 is number 10")
 	gone, leave := context.WithCancel(t.Context())
