@@ -105,6 +105,9 @@ func TestLastOutputNeedsAFinalCheckpoint(t *testing.T) {
 	_, err := prepare(passing(count(newBoard(), "in", 10), newLedger[string](newBoard(), "out"), nil), config.Layer{},
 		config.Assignments([]string{config.CheckpointsAfterEnd.Key() + "=false"}))
 	wants(t, err, `sink "out"`, `source "in"`, config.CheckpointsAfterEnd.Key())
+	_, err = prepare(passing(count(newBoard(), "in", far), newLedger[string](newBoard(), "out"), nil), config.Layer{},
+		config.Assignments([]string{config.CheckpointsAfterEnd.Key() + "=false", config.CheckpointInterval.Key() + "=-1"}))
+	wants(t, err, `sink "out"`, `source "in" never ends`, config.CheckpointInterval.Key())
 }
 
 // TestBufferTimeout has an operator that takes 10 ms a record work through a batch of a

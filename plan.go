@@ -171,41 +171,22 @@ func (p *plan) checkSources() error {
 
 // checkSinks refuses a sink that would never show anything, or not the last of it.
 func (p *plan) checkSinks() error {
-	if !config.Get(p.config, config.CheckpointsAfterEnd) {
-		return p.checkEnds()
-	}
-	if config.Get(p.config, config.CheckpointInterval) > 0 {
-		return nil
-	}
-	unbounded := ""
+	periodic, final := config.Get(p.config, config.CheckpointInterval) > 0, config.Get(p.config, config.CheckpointsAfterEnd)
+	why := ""
 	for _, n := range p.Job.graph.Nodes {
-		if n.Kind == graph.Source && !n.Bounded {
-			unbounded = n.UID
+		switch {
+		case n.Kind != graph.Source:
+		case n.Bounded && !final:
+			why = fmt.Sprintf("source %q ends, and %s allows none after that", n.UID, config.Describe(p.config, config.CheckpointsAfterEnd))
+		case !n.Bounded && !periodic:
+			why = fmt.Sprintf("source %q never ends and there are no checkpoints; set %s", n.UID, config.CheckpointInterval.Key())
 		}
 	}
 	var mistakes []error
 	for i, n := range p.Job.graph.Nodes {
-		if unbounded != "" && p.nodes[i].guarantee == connector.OnceExactly {
-			mistakes = append(mistakes, fmt.Errorf("sink %q at %s writes each record exactly once, and so shows its output only with a checkpoint: source %q never ends and there are no checkpoints; set %s",
-				n.UID, n.Where, unbounded, config.CheckpointInterval.Key()))
-		}
-	}
-	return errors.Join(mistakes...)
-}
-
-// checkEnds refuses a sink whose last output would never be committed.
-func (p *plan) checkEnds() error {
-	bounded := ""
-	for _, n := range p.Job.graph.Nodes {
-		if n.Kind == graph.Source && n.Bounded {
-			bounded = n.UID
-		}
-	}
-	var mistakes []error
-	for i, n := range p.Job.graph.Nodes {
-		if bounded != "" && p.nodes[i].guarantee == connector.OnceExactly {
-			mistakes = append(mistakes, fmt.Errorf("sink %q at %s writes each record exactly once, and so shows its output only with a checkpoint: source %q ends, and %s allows none after that",
-				n.UID, n.Where, bounded, config.Describe(p.config, config.CheckpointsAfterEnd)))
+		if why != "" && p.nodes[i].guarantee == connector.OnceExactly {
+			mistakes = append(mistakes, fmt.Errorf("sink %q at %s writes each record exactly once, and so shows its output only with a checkpoint: %s",
+				n.UID, n.Where, why))
 		}
 	}
 	return errors.Join(mistakes...)
