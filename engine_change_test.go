@@ -269,9 +269,10 @@ func TestTwoProcessesAgreeOnIDs(t *testing.T) {
 
 // verbs is a job with each verb and view, none with a uid.
 func verbs(job *Job) error {
+	job.Checkpoints.Interval = time.Hour // or its file sink would never show anything
 	tag := NewTag[string]("side")
 	n := Union(FromSlice(job, "", []int{1}), From(job, "", datagen.Source[int]{Make: func(n int64, _ *rand.Rand) int { return int(n) }}))
-	n = Union(n, FromChannel(job, "", make(chan int)))
+	n = Union(n, FromChannel(job, "", make(chan int), AcceptLoss()))
 	n = TryMap(Filter(Map(n, "", double), "", func(int) bool { return true }), "", func(n int) (int, error) { return n, nil })
 	n = Each(Rescale(n), "", func(n int, emit func(int)) error { emit(n); return nil })
 	n = FlatMap(Shuffle(n), "", func(n int) iter.Seq[int] { return slices.Values([]int{n}) })
