@@ -121,13 +121,15 @@ func Count[K comparable, T any](in KeyedStream[K, T], uid string, opts ...Option
 // had, from left to right; the first one is taken as it is.
 func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) T, opts ...Option) Stream[Pair[K, T]] {
 	return fold(in, "reduce", uid, opts, func(run folded[K, T], records []T) {
+		n := len(run.values)
+		keys, out, records := run.keys[:n], run.out[:n], records[:n] // so that the loop needs no checks
 		for i, to := range run.values {
-			if run.fresh>>i&1 != 0 {
-				*to = records[i]
-			} else {
-				*to = f(*to, records[i])
+			v := records[i]
+			if run.fresh>>i&1 == 0 {
+				v = f(*to, v)
 			}
-			run.out[i] = Pair[K, T]{run.keys[i], *to}
+			*to = v
+			out[i] = Pair[K, T]{keys[i], v}
 		}
 	})
 }
@@ -136,9 +138,12 @@ func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) 
 // the record. A key's value begins as the zero V.
 func Fold[K comparable, T, V any](in KeyedStream[K, T], uid string, f func(V, T) V, opts ...Option) Stream[Pair[K, V]] {
 	return fold(in, "fold", uid, opts, func(run folded[K, V], records []T) {
+		n := len(run.values)
+		keys, out, records := run.keys[:n], run.out[:n], records[:n] // so that the loop needs no checks
 		for i, to := range run.values {
-			*to = f(*to, records[i])
-			run.out[i] = Pair[K, V]{run.keys[i], *to}
+			v := f(*to, records[i])
+			*to = v
+			out[i] = Pair[K, V]{keys[i], v}
 		}
 	})
 }
@@ -149,7 +154,7 @@ func Fold[K comparable, T, V any](in KeyedStream[K, T], uid string, f func(V, T)
 type folded[K, V any] struct {
 	keys   []K
 	values []*V
-	fresh  uint32
+	fresh  uint64
 	out    []Pair[K, V]
 }
 
@@ -167,11 +172,12 @@ func fold[K comparable, T, V any](in KeyedStream[K, T], verb, uid string, opts [
 			for from := 0; from < len(b.Values); from += state.Together {
 				table.Ahead(b.Hashes[min(from+state.Together, len(b.Hashes)):])
 				records := b.Values[from:min(from+state.Together, len(b.Values))]
-				for i := range records {
-					keys[i] = in.key(records[i])
-				}
 				n := len(records)
-				fresh := table.Refs(keys[:n], b.Hashes[from:], values[:n])
+				hashes := b.Hashes[from : from+n]
+				if !codec.Unhash(in.codec, hashes, keys[:n]) {
+					operator.Keys(in.key, records, keys[:n])
+				}
+				fresh := table.Refs(keys[:n], hashes, values[:n])
 				change(folded[K, V]{keys[:n], values[:n], fresh, emitted[from : from+n]}, records)
 			}
 			to.Values, to.Times = emitted, append(to.Times, b.Times...)

@@ -35,6 +35,7 @@ var home = map[string][]string{
 	"github.com/klauspost/compress": {"connector/file", "state/table"},
 	"github.com/twmb/murmur3":       {"internal/graph"},
 	"github.com/zeebo/xxh3":         {"codec"},
+	"golang.org/x/sys":              {"codec"},
 }
 
 // apart lists what must stay strangers although their floors would allow it.

@@ -66,18 +66,32 @@ func (c *wordKey[K]) Hash(k *K) uint64 {
 
 // HashAll puts the hash of each key into hashes, which is as long.
 func HashAll[K any](c Key[K], keys []K, hashes []uint64) {
-	if len(keys) == 0 {
-		return
-	}
-	if _, ok := c.(*wordKey[K]); ok {
-		for i, k := range unsafe.Slice((*uint64)(unsafe.Pointer(&keys[0])), len(keys)) {
-			hashes[i] = splitMix(k)
-		}
+	if words, ok := wordsOf(c, keys); ok {
+		mixAll(words, hashes)
 		return
 	}
 	for i := range keys {
 		hashes[i] = c.Hash(&keys[i])
 	}
+}
+
+// Unhash sets keys, which is as long, to those that have these hashes. It reports
+// false, and does nothing, where a hash can be that of several keys.
+func Unhash[K any](c Key[K], hashes []uint64, keys []K) bool {
+	words, ok := wordsOf(c, keys)
+	if ok {
+		unmixAll(hashes, words)
+	}
+	return ok
+}
+
+// wordsOf returns the memory of keys that are words of 64 bits.
+func wordsOf[K any](c Key[K], keys []K) ([]uint64, bool) {
+	_, ok := c.(*wordKey[K])
+	if !ok {
+		return nil, false
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(keys))), len(keys)), true
 }
 
 // smallKey is the codec of smaller integers, and of bool.
@@ -105,14 +119,4 @@ func extend(kind reflect.Kind, at unsafe.Pointer) uint64 {
 		return uint64(*(*int8)(at))
 	}
 	return uint64(*(*uint8)(at))
-}
-
-// splitMix is the first output of SplitMix64 (Steele, Lea and Flood, 2014) for a
-// seed. Every bit of the seed moves every bit of it with even odds, and no two
-// seeds share one.
-func splitMix(seed uint64) uint64 {
-	z := seed + 0x9e3779b97f4a7c15
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
 }

@@ -16,9 +16,12 @@ import "math/bits"
 const Limit = 32768
 
 // Of is the key group, in [0, max), of a key with the given hash. The high bits
-// of the hash choose it, which leaves the low bits to hash tables.
-func Of(hash uint64, max int) int {
-	group, _ := bits.Mul64(hash, uint64(max))
+// of the hash choose it, which leaves the low bits to hash tables. It has a type
+// parameter because Go (1.26) inlines no other function of a package into generic
+// code of a second one that a third one instantiates, and there it is called for
+// every record.
+func Of[H ~uint64](hash H, max int) int {
+	group, _ := bits.Mul64(uint64(hash), uint64(max))
 	return int(group)
 }
 

@@ -50,7 +50,7 @@ const (
 	roomy      = partSlots * 5 / 8
 	smallTable = 64 // parts
 	// Together is how many keys Refs takes at a time.
-	Together = 32
+	Together = 64
 
 	ones  = 0x010101
 	highs = 0x808080
@@ -90,19 +90,25 @@ func (t *Table[K, V]) Len() int { return t.count }
 // fresh: zero, because the key wasn't there. The pointer is good until the next
 // call on this table or the next freeze.
 func (t *Table[K, V]) Ref(k K, hash uint64) (v *V, fresh bool) {
+	v, fresh, _ = t.ref(k, hash)
+	return v, fresh
+}
+
+// ref is Ref. It reports whether other entries were moved, too.
+func (t *Table[K, V]) ref(k K, hash uint64) (v *V, fresh, moved bool) {
 	p := t.part(hash)
 	b := p.home(hash)
-	i := b.first(hash)
+	i := first(b.tags, hash)
 	if i == slots || b.keys[i] != k {
 		if b, i = t.locate(k, hash); b == nil {
-			v, _ = t.insert(k, hash)
-			return v, true
+			v, moved = t.insert(k, hash)
+			return v, true, moved
 		}
 	}
 	if b.epochs[i] != t.epoch {
 		t.touch(p, b, i)
 	}
-	return &b.values[i], false
+	return &b.values[i], false, false
 }
 
 // Ahead has the processor fetch what Refs is going to need for up to Together
@@ -123,38 +129,48 @@ func (t *Table[K, V]) Ahead(hashes []uint64) {
 // Refs is Ref for up to Together keys, which may be equal: to[i] becomes the
 // value of keys[i], and bit i of fresh says whether it was added for it. The
 // pointers are good until the next call or freeze.
-func (t *Table[K, V]) Refs(keys []K, hashes []uint64, to []*V) (fresh uint32) {
+func (t *Table[K, V]) Refs(keys []K, hashes []uint64, to []*V) (fresh uint64) {
 	hashes, to = hashes[:len(keys)], to[:len(keys)]
-	for n := range keys {
-		h := hashes[n]
-		p := t.part(h)
-		b := p.home(h)
-		i := b.first(h)
-		if i == slots || b.keys[i] != keys[n] {
-			if b, i = t.locate(keys[n], h); b == nil {
-				fresh |= 1 << n
-				var moved bool
-				if to[n], moved = t.insert(keys[n], h); moved {
-					for m := range n {
-						to[m], _ = t.Ref(keys[m], hashes[m])
-					}
-				}
-				continue
+	for n := 0; ; n++ {
+		if n += t.ready(keys[n:], hashes[n:], to[n:]); n == len(keys) {
+			return fresh
+		}
+		v, isNew, moved := t.ref(keys[n], hashes[n])
+		if to[n] = v; isNew {
+			fresh |= 1 << n
+		}
+		if moved {
+			for m := range n {
+				to[m], _ = t.Ref(keys[m], hashes[m])
 			}
 		}
-		if b.epochs[i] != t.epoch {
-			t.touch(p, b, i)
+	}
+}
+
+// ready is Refs for the keys at the front of which there is nothing to do but to
+// look into the bucket that their hash names. It returns how many these are: mostly
+// all. As it calls nothing, all that it uses stays in registers.
+//
+//go:noinline
+func (t *Table[K, V]) ready(keys []K, hashes []uint64, to []*V) int {
+	keys, to = keys[:len(hashes)], to[:len(hashes)]
+	dir, shift, epoch := t.dir, t.shift&63, t.epoch
+	for n, hash := range hashes {
+		b := &dir[uint64(uint32(hash))>>shift].buckets[homeOf(hash)]
+		i := first(b.tags, hash)
+		if i == slots || b.keys[i] != keys[n] || b.epochs[i] != epoch {
+			return n
 		}
 		to[n] = &b.values[i]
 	}
-	return fresh
+	return len(hashes)
 }
 
 // find returns the value of a key to be read, or nil.
 func (t *Table[K, V]) find(k K, hash uint64) *V {
 	p := t.part(hash)
 	b := p.home(hash)
-	i := b.first(hash)
+	i := first(b.tags, hash)
 	if i == slots || b.keys[i] != k {
 		if b, i = t.locate(k, hash); b == nil {
 			return nil
@@ -295,7 +311,7 @@ func (t *Table[K, V]) locate(k K, hash uint64) (b *bucket[K, V], i int) {
 		at := homeOf(hash)
 		for range buckets {
 			b := &p.buckets[at]
-			for m := b.match(hash); m != 0; m &= m - 1 {
+			for m := match(b.tags, hash); m != 0; m &= m - 1 {
 				if i := bits.TrailingZeros32(m) / 8; b.keys[i] == k {
 					return b, i
 				}
@@ -363,16 +379,16 @@ func after(at int) int {
 	return at
 }
 
-// match has the highest bit of each byte set whose slot may hold a key of that
-// hash. A byte above one that does may be wrong.
-func (b *bucket[K, V]) match(hash uint64) uint32 {
-	m := b.tags ^ tagOf(hash)*ones
+// match has the highest bit of each byte of a bucket's tags set whose slot may hold
+// a key of that hash. A byte above one that does may be wrong.
+func match(tags uint32, hash uint64) uint32 {
+	m := tags ^ tagOf(hash)*ones
 	return (m - ones) &^ m & highs
 }
 
 // first is the first slot that may hold a key of that hash, slots if none does.
-func (b *bucket[K, V]) first(hash uint64) int {
-	return bits.TrailingZeros32(b.match(hash)|1<<31) / 8
+func first(tags uint32, hash uint64) int {
+	return bits.TrailingZeros32(match(tags, hash)|1<<31) / 8
 }
 
 // tagOf is what the tag of an entry is: never 0.

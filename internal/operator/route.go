@@ -51,6 +51,7 @@ type port[T any] struct {
 	times         []int64 // as long as values, or empty
 	hashes        []uint64
 	n             int // records in it; fewer than there is room for
+	dated         int // how many of them have their times, where records have times
 	timed, hashed bool
 	full          int // n at which it is sent
 }
@@ -102,28 +103,49 @@ func (p *ports[T]) Full() bool {
 	return false
 }
 
-// choices returns room to say where each record of b goes.
-func (p *ports[T]) choices(b *record.Batch[T]) []uint32 {
-	p.choice = slices.Grow(p.choice[:0], len(b.Values))[:len(b.Values)]
+// choices returns room to say where each of n records goes.
+func (p *ports[T]) choices(n int) []uint32 {
+	p.choice = slices.Grow(p.choice[:0], n)[:n]
 	return p.choice
 }
 
 // deal gives each record of b to the port that was chosen for it.
 func (p *ports[T]) deal(b *record.Batch[T], choices []uint32) {
-	open, values, hashes, times := p.open, b.Values[:len(choices)], b.Hashes, b.Times
+	for from := 0; from < len(choices); {
+		n := dealByChoice(p.open, choices[from:], b.Values[from:])
+		if p.timed {
+			dealTimes(p.open, choices[from:from+n], b.Times[from:])
+		}
+		from += n
+		p.open[choices[from-1]].makeRoom()
+	}
+}
+
+// dealByChoice puts values into the ports that were chosen for them, until one is
+// full. It returns how many it has put. As it calls nothing, all that it uses stays
+// in registers.
+//
+//go:noinline
+func dealByChoice[T any](open []port[T], choices []uint32, values []T) int {
+	values = values[:len(choices)]
 	for i, choice := range choices {
 		to := &open[choice]
 		n := to.n
 		to.values[n] = values[i]
-		if i < len(hashes) {
-			to.hashes[n] = hashes[i]
-		}
-		if i < len(times) {
-			to.times[n] = times[i]
-		}
 		if to.n = n + 1; to.n == len(to.values) {
-			to.extend()
+			return i + 1
 		}
+	}
+	return len(choices)
+}
+
+// dealTimes puts the times of records beside their values, which are there already.
+func dealTimes[T any](open []port[T], choices []uint32, times []int64) {
+	times = times[:len(choices)]
+	for i, choice := range choices {
+		to := &open[choice]
+		to.times[to.dated] = times[i]
+		to.dated++
 	}
 }
 
@@ -138,18 +160,20 @@ func (p *port[T]) all(b *record.Batch[T]) {
 			copy(p.times[p.n:], b.Times[from:])
 		}
 		from += n
-		if p.n += n; p.n == len(p.values) {
-			p.extend()
-		}
+		p.n += n
+		p.dated = p.n
+		p.makeRoom()
 	}
 }
 
-// extend makes room where there is none left. A batch begins small: most channels
-// of a wide job carry little.
-func (p *port[T]) extend() {
-	if p.n >= p.full {
+// makeRoom makes room if there is none left. A batch begins small: most channels of
+// a wide job carry little.
+func (p *port[T]) makeRoom() {
+	switch {
+	case p.n < len(p.values):
+	case p.n >= p.full:
 		p.send()
-	} else {
+	default:
 		p.stretch(min(4*p.n, p.full))
 	}
 }
@@ -173,7 +197,7 @@ func (p *port[T]) send() {
 
 // begin fills b, which is empty, from now on.
 func (p *port[T]) begin(b *record.Batch[T]) {
-	p.batch, p.n = b, 0
+	p.batch, p.n, p.dated = b, 0, 0
 	p.values, p.times, p.hashes = b.Values, b.Times, b.Hashes
 	p.stretch(min(max(16, cap(b.Values)), p.full))
 }
@@ -208,7 +232,7 @@ func Rebalance[T any]() Edge {
 				p.open[0].all(b)
 				return
 			}
-			to := p.choices(b)
+			to := p.choices(len(b.Values))
 			for i := range to {
 				to[i] = uint32(next)
 				if next++; next == len(p.open) {
@@ -227,7 +251,7 @@ func Shuffle[T any]() Edge {
 		p := newPorts[T](r, false)
 		draw := rand.New(rand.NewPCG(uint64(r.Subtask), 0))
 		p.spread = func(b *record.Batch[T]) {
-			to := p.choices(b)
+			to := p.choices(len(b.Values))
 			for i := range to {
 				to[i] = draw.Uint32N(uint32(len(p.open)))
 			}
@@ -245,35 +269,81 @@ const hashTogether = 128
 // key's hash with it.
 func Hash[K, T any](key func(T) K, c codec.Key[K]) Edge {
 	return Edge{func(r Routing) Router {
-		p := newPorts[T](r, true)
-		owner := make([]uint32, r.MaxParallelism) // port by key group
-		for g := range owner {
-			owner[g] = uint32(keygroup.Subtask(g, len(p.open), r.MaxParallelism))
+		h := &hashing[K, T]{ports: newPorts[T](r, true), key: key, codec: c}
+		h.owner = make([]uint32, r.MaxParallelism)
+		for g := range h.owner {
+			h.owner[g] = uint32(keygroup.Subtask(g, len(h.open), r.MaxParallelism))
 		}
-		var keys [hashTogether]K
-		var hashes [hashTogether]uint64
-		var hashed record.Batch[T]
-		p.spread = func(b *record.Batch[T]) {
-			for from := 0; from < len(b.Values); from += hashTogether {
-				part := view(&hashed, b, from, min(from+hashTogether, len(b.Values)))
-				n := len(part.Values)
-				for i := range part.Values {
-					keys[i] = key(part.Values[i])
-				}
-				codec.HashAll(c, keys[:n], hashes[:n])
-				if part.Hashes = hashes[:n]; len(p.open) == 1 {
-					p.open[0].all(part)
-					continue
-				}
-				to := p.choices(part)
-				for i, h := range part.Hashes {
-					to[i] = owner[keygroup.Of(h, len(owner))]
-				}
-				p.deal(part, to)
-			}
-		}
-		return p
+		h.spread = h.byKey
+		return h
 	}}
+}
+
+// hashing is the router that Hash makes.
+type hashing[K, T any] struct {
+	*ports[T]
+	key    func(T) K
+	codec  codec.Key[K]
+	owner  []uint32 // port by key group
+	part   record.Batch[T]
+	keys   [hashTogether]K
+	hashes [hashTogether]uint64
+}
+
+func (h *hashing[K, T]) byKey(b *record.Batch[T]) {
+	for from := 0; from < len(b.Values); from += hashTogether {
+		part := view(&h.part, b, from, min(from+hashTogether, len(b.Values)))
+		keys := h.keys[:len(part.Values)]
+		Keys(h.key, part.Values, keys)
+		part.Hashes = h.hashes[:len(keys)]
+		if codec.HashAll(h.codec, keys, part.Hashes); len(h.open) == 1 {
+			h.open[0].all(part)
+		} else {
+			h.deal(part)
+		}
+	}
+}
+
+// deal gives each record of b to the port that owns its key's group.
+func (h *hashing[K, T]) deal(b *record.Batch[T]) {
+	for from := 0; from < len(b.Values); {
+		n, last := dealByHash(h.open, h.owner, b.Hashes[from:], b.Values[from:])
+		if h.timed {
+			to := h.choices(n)
+			for i, hash := range b.Hashes[from : from+n] {
+				to[i] = h.owner[keygroup.Of(hash, len(h.owner))]
+			}
+			dealTimes(h.open, to, b.Times[from:])
+		}
+		from += n
+		h.open[last].makeRoom()
+	}
+}
+
+// dealByHash is dealByChoice with owners of key groups. It deals hashes, too, and
+// also returns the last port that it has put something into.
+//
+//go:noinline
+func dealByHash[T any](open []port[T], owner []uint32, hashes []uint64, values []T) (n int, last uint32) {
+	values = values[:len(hashes)]
+	for i, hash := range hashes {
+		last = owner[keygroup.Of(hash, len(owner))]
+		to := &open[last]
+		n := to.n
+		to.values[n], to.hashes[n] = values[i], hash
+		if to.n = n + 1; to.n == len(to.values) {
+			return i + 1, last
+		}
+	}
+	return len(hashes), last
+}
+
+// Keys calls key with each record.
+func Keys[K, T any](key func(T) K, records []T, keys []K) {
+	keys = keys[:len(records)]
+	for i := range records {
+		keys[i] = key(records[i])
+	}
 }
 
 // Broadcast sends each record to every subtask. All get the same record: what it
@@ -295,7 +365,7 @@ func Custom[T any](choose func(record T, subtasks int) int) Edge {
 	return Edge{func(r Routing) Router {
 		p := newPorts[T](r, false)
 		p.spread = func(b *record.Batch[T]) {
-			to := p.choices(b)
+			to := p.choices(len(b.Values))
 			for i := range to {
 				n := choose(b.Values[i], len(p.open))
 				if n < 0 || n >= len(p.open) {

@@ -4,6 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirstream/weir/codec"
+	"github.com/weirstream/weir/internal/exchange"
+	"github.com/weirstream/weir/record"
 )
 
 // Global is a forward over many channels: the first has everything.
@@ -75,6 +79,58 @@ func TestCustomOutOfRangeNamesBothOperators(t *testing.T) {
 		for _, part := range []string{`operator "orders"`, `partition to "bills"`, "there are 0 to 1"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%q lacks %q", err, part)
+			}
+		}
+	}
+}
+
+// A record's time and its key's hash go where it goes, also where batches with and
+// without times take turns.
+func TestTimesAndHashesStayWithTheirRecords(t *testing.T) {
+	keys, err := codec.KeyFor[int]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(v int) int { return v % 1000 }
+	for name, edge := range map[string]Edge{
+		"hash": Hash(key, keys), "rebalance": Rebalance[int](), "shuffle": Shuffle[int](), "forward": Forward[int](),
+		"broadcast": Broadcast[int](), "custom": Custom(func(v, n int) int { return v / 7 % n }),
+	} {
+		for _, channels := range []int{1, 2, 5} {
+			in := exchange.NewInbox(channels)
+			r := Routing{MaxParallelism: 128, Chain: &Chain{}, BatchSize: 300}
+			for i := range channels {
+				r.Senders = append(r.Senders, in.Sender(i, 4, func() {}))
+			}
+			router := edge.Route(r)
+			receive := router.Receiver().(Receiver[int])
+			timed := func(v int) bool { return v/1000%2 == 1 }
+			for from := 0; from < 9000; from += 1000 {
+				b := batchOf(from, from+1000)
+				if timed(from) {
+					for _, v := range b.Values {
+						b.Times = append(b.Times, int64(v)*3)
+					}
+				}
+				receive(b)
+			}
+			router.Flush()
+			got := 0
+			for _, e, ok := in.Take(); ok; _, e, ok = in.Take() {
+				b := e.Batch.(*record.Batch[int])
+				got += b.Len()
+				for i, v := range b.Values {
+					k := key(v)
+					if timed(v) != (len(b.Times) == b.Len()) || timed(v) && b.Times[i] != int64(v)*3 {
+						t.Fatalf("%s to %d channels: record %d in a batch of %d with times %v", name, channels, v, b.Len(), b.Times)
+					}
+					if name == "hash" && b.Hashes[i] != keys.Hash(&k) {
+						t.Fatalf("%s to %d channels: record %d has the hash %x, want %x", name, channels, v, b.Hashes[i], keys.Hash(&k))
+					}
+				}
+			}
+			if want := 9000; got != want && (name != "broadcast" || got != want*channels) {
+				t.Errorf("%s to %d channels: %d records, want %d", name, channels, got, want)
 			}
 		}
 	}
