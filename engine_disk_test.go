@@ -72,8 +72,13 @@ func shape(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !strings.Contains(path, ".runs") {
-			info, _ := d.Info()
-			all = append(all, fmt.Sprint(path, " ", info.Size()))
+			var info fs.FileInfo
+			if info, err = d.Info(); err == nil {
+				all = append(all, fmt.Sprint(path, " ", info.Size()))
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a running job has just deleted it
 		}
 		return err
 	})
