@@ -43,7 +43,8 @@ func chain(n uint64) (uint64, error) {
 // chainByHand does what chain does.
 func chainByHand(n uint64) (uint64, error) {
 	s, t := newSteps()
-	return t.check, s.loop(n)
+	err := s.loop(n)
+	return t.check, err
 }
 
 func (s steps) loop(n uint64) error {

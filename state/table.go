@@ -131,39 +131,40 @@ func (t *Table[K, V]) Ahead(hashes []uint64) {
 // pointers are good until the next call or freeze.
 func (t *Table[K, V]) Refs(keys []K, hashes []uint64, to []*V) (fresh uint64) {
 	hashes, to = hashes[:len(keys)], to[:len(keys)]
-	for n := 0; ; n++ {
-		if n += t.ready(keys[n:], hashes[n:], to[n:]); n == len(keys) {
-			return fresh
-		}
+	for missed := t.ready(keys, hashes, to); missed != 0; missed &= missed - 1 {
+		n := bits.TrailingZeros64(missed)
 		v, isNew, moved := t.ref(keys[n], hashes[n])
 		if to[n] = v; isNew {
 			fresh |= 1 << n
 		}
 		if moved {
-			for m := range n {
-				to[m], _ = t.Ref(keys[m], hashes[m])
+			for m := range keys {
+				if missed>>m&1 == 0 {
+					to[m], _ = t.Ref(keys[m], hashes[m])
+				}
 			}
 		}
 	}
+	return fresh
 }
 
-// ready is Refs for the keys at the front of which there is nothing to do but to
-// look into the bucket that their hash names. It returns how many these are: mostly
-// all. As it calls nothing, all that it uses stays in registers.
+// ready is Refs for the keys for which there is nothing to do but to look into the
+// bucket that their hash names: most of them. Bits of missed name the others. As it
+// calls nothing, all that it uses stays in registers.
 //
 //go:noinline
-func (t *Table[K, V]) ready(keys []K, hashes []uint64, to []*V) int {
+func (t *Table[K, V]) ready(keys []K, hashes []uint64, to []*V) (missed uint64) {
 	keys, to = keys[:len(hashes)], to[:len(hashes)]
 	dir, shift, epoch := t.dir, t.shift&63, t.epoch
 	for n, hash := range hashes {
 		b := &dir[uint64(uint32(hash))>>shift].buckets[homeOf(hash)]
-		i := first(b.tags, hash)
-		if i == slots || b.keys[i] != keys[n] || b.epochs[i] != epoch {
-			return n
+		if i := first(b.tags, hash); i < slots && b.keys[i] == keys[n] && b.epochs[i] == epoch {
+			to[n] = &b.values[i]
+		} else {
+			missed |= 1 << n
 		}
-		to[n] = &b.values[i]
 	}
-	return len(hashes)
+	return missed
 }
 
 // find returns the value of a key to be read, or nil.
