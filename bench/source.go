@@ -69,8 +69,9 @@ func (s numbers) Read(_ context.Context, at *stretch, into *record.Batch[event])
 	full := len(into.Values)
 	n := min(cap(into.Values)-full, int(at.End-at.Next))
 	into.Values = into.Values[:full+n]
-	for i := range n {
-		into.Values[full+i] = s.make(at.Next + uint64(i))
+	events, next := into.Values[full:], at.Next
+	for i := range events {
+		events[i] = s.make(next + uint64(i))
 	}
 	at.Next += uint64(n)
 	if at.Next == at.End {

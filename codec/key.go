@@ -76,13 +76,15 @@ func HashAll[K any](c Key[K], keys []K, hashes []uint64) {
 }
 
 // Unhash sets keys, which is as long, to those that have these hashes. It reports
-// false, and does nothing, where a hash can be that of several keys.
+// false, and does nothing, where a hash can be that of several keys, and where it
+// would take longer than to ask a function for the key.
 func Unhash[K any](c Key[K], hashes []uint64, keys []K) bool {
 	words, ok := wordsOf(c, keys)
-	if ok {
-		unmixAll(hashes, words)
+	if !ok || !wide {
+		return false
 	}
-	return ok
+	unmixAll(hashes, words)
+	return true
 }
 
 // wordsOf returns the memory of keys that are words of 64 bits.

@@ -113,10 +113,11 @@ func view[T any](to, b *record.Batch[T], from, upto int) *record.Batch[T] {
 // Map emits f of each record.
 func Map[I, O any](f func(I) O) Body[I, O] {
 	return func(in *record.Batch[I], out *Output[O]) error {
-		b := out.Room(len(in.Values))
-		values := b.Values[:len(in.Values)]
-		for i := range in.Values {
-			values[i] = f(in.Values[i])
+		from := in.Values
+		b := out.Room(len(from))
+		values := b.Values[:len(from)]
+		for i := range from {
+			values[i] = f(from[i])
 		}
 		b.Values, b.Times = values, append(b.Times, in.Times...)
 		return nil
@@ -127,8 +128,8 @@ func Map[I, O any](f func(I) O) Body[I, O] {
 func TryMap[I, O any](f func(I) (O, error)) Body[I, O] {
 	return func(in *record.Batch[I], out *Output[O]) error {
 		b := out.Room(len(in.Values))
-		for i := range in.Values {
-			v, err := f(in.Values[i])
+		for _, from := range in.Values {
+			v, err := f(from)
 			if err != nil {
 				return err
 			}
@@ -153,10 +154,10 @@ func Filter[T any](f func(T) bool) Body[T, T] {
 		}
 		values := b.Values[:len(in.Values)]
 		n := 0
-		for i := range in.Values {
-			values[n] = in.Values[i] // stays there only if n goes on
+		for _, v := range in.Values {
+			values[n] = v // stays there only if n goes on
 			kept := 0
-			if f(in.Values[i]) {
+			if f(v) {
 				kept = 1 // no branch: nobody could foresee it
 			}
 			n += kept
@@ -171,11 +172,11 @@ func Filter[T any](f func(T) bool) Body[T, T] {
 func Each[I, O any](f func(I, func(O)) error, out *Output[O]) Body[I, O] {
 	emit := out.Emit
 	return func(in *record.Batch[I], out *Output[O]) error {
-		for i := range in.Values {
+		for i, v := range in.Values {
 			if out.timed {
 				out.at = in.Times[i]
 			}
-			if err := f(in.Values[i], emit); err != nil {
+			if err := f(v, emit); err != nil {
 				return err
 			}
 		}
@@ -187,11 +188,11 @@ func Each[I, O any](f func(I, func(O)) error, out *Output[O]) Body[I, O] {
 func FlatMap[I, O any](f func(I) iter.Seq[O], out *Output[O]) Body[I, O] {
 	emit := func(v O) bool { out.Emit(v); return true }
 	return func(in *record.Batch[I], out *Output[O]) error {
-		for i := range in.Values {
+		for i, v := range in.Values {
 			if out.timed {
 				out.at = in.Times[i]
 			}
-			f(in.Values[i])(emit)
+			f(v)(emit)
 		}
 		return nil
 	}
@@ -200,8 +201,8 @@ func FlatMap[I, O any](f func(I) iter.Seq[O], out *Output[O]) Body[I, O] {
 // Do calls f with each record and emits nothing.
 func Do[I any](f func(I) error) Body[I, struct{}] {
 	return func(in *record.Batch[I], _ *Output[struct{}]) error {
-		for i := range in.Values {
-			if err := f(in.Values[i]); err != nil {
+		for _, v := range in.Values {
+			if err := f(v); err != nil {
 				return err
 			}
 		}
@@ -212,11 +213,11 @@ func Do[I any](f func(I) error) Body[I, struct{}] {
 // Handle calls a handler's function with each record.
 func Handle[I, O any](f func(I) error) Body[I, O] {
 	return func(in *record.Batch[I], out *Output[O]) error {
-		for i := range in.Values {
+		for i, v := range in.Values {
 			if out.timed {
 				out.at = in.Times[i]
 			}
-			if err := f(in.Values[i]); err != nil {
+			if err := f(v); err != nil {
 				return err
 			}
 		}
