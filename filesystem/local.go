@@ -159,4 +159,4 @@ func (Local) Lock(dir string) (Lock, error) {
 
 type localLock struct{ dir *os.File }
 
-func (l localLock) Unlock() error { return l.dir.Close() }
+func (l localLock) Unlock() error { return unlockDir(l.dir) }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// lockDir opens a directory and claims it; closing it gives it back.
+// lockDir opens a directory and claims it; unlockDir gives it back.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
@@ -19,13 +19,20 @@ func lockDir(dir string) (*os.File, error) {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = ErrLocked
 	}
-	if err == nil {
-		err = stillAt(dir, f)
-	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	if err := stillAt(dir, f); err != nil {
+		return nil, errors.Join(err, unlockDir(f))
+	}
 	return f, nil
+}
+
+// unlockDir gives a directory back. To close it isn't enough: a program that the
+// process is just starting has the descriptor, too, until it is loaded, and would hold
+// the lock so long.
+func unlockDir(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
 // stillAt returns an error if f is no longer what lies at path: it was removed

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -44,6 +45,30 @@ func TestLockEndsWithTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	lock.Unlock()
+}
+
+// A process that is starting a program shares its descriptors with it for a moment.
+func TestUnlockedDirectoryIsFreeWhileAProgramStarts(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := (Local{}).Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := syscall.Dup(int(lock.(localLock).dir.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(shared)
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := (Local{}).Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Unlock(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestLinksAreNotFollowedInLists(t *testing.T) {
