@@ -5,27 +5,35 @@ package filesystem
 import (
 	"bufio"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 )
 
 func TestLockEndsWithTheProcess(t *testing.T) {
 	if dir := os.Getenv("WEIR_TEST_LOCK"); dir != "" {
-		if _, err := (Local{}).Lock(dir); err != nil {
+		lock, err := (Local{}).Lock(dir)
+		if err != nil {
 			t.Fatal(err)
 		}
 		os.Stdout.WriteString("locked\n")
-		select {}
+		io.Copy(io.Discard, os.Stdin) // until it is killed
+		runtime.KeepAlive(lock)
+		return
 	}
 	dir := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^TestLockEndsWithTheProcess$")
 	child.Env = append(os.Environ(), "WEIR_TEST_LOCK="+dir)
 	out, err := child.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := child.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := child.Start(); err != nil {
