@@ -390,7 +390,7 @@ func TestPathStartsANewJob(t *testing.T) {
 }
 
 // A job that was started from a path and killed before its first checkpoint goes
-// on from that path.
+// on from that path, also in another working directory.
 func TestRunWithoutACheckpointGoesOnFromWhereItCame(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3000)
@@ -399,7 +399,8 @@ func TestRunWithoutACheckpointGoesOnFromWhereItCame(t *testing.T) {
 	newest := p.chk(old, last(p.complete(old)))
 	args := p.args
 	p.args = append(args[:len(args)-1:len(args)-1], "execution.checkpointing.interval=1h")
-	job := p.start("-s", newest, "-rate", "100")
+	job := start(t, "sh", slices.Concat([]string{"-c", `cd "$0" && exec "$@"`, filepath.Dir(newest), wordcount(t)},
+		p.args, []string{"-s", filepath.Base(newest), "-rate", "100"})...)
 	job.until("its run", func() bool { return len(p.ids()) == 2 })
 	job.kill()
 	p.args = args
@@ -421,11 +422,12 @@ func TestWrongPathIsSaid(t *testing.T) {
 	}
 }
 
-// command returns the command line that a suspended job says it goes on with.
-func command(p *process) string {
+// command returns the command line that a suspended job says it goes on with, from
+// somewhere.
+func command(p *process, from string) string {
 	p.Helper()
 	for line := range strings.Lines(p.log.String()) {
-		if at := strings.Index(line, wordcount(p.T)); at >= 0 && strings.Contains(line, "-s latest") {
+		if at := strings.Index(line, wordcount(p.T)); at >= 0 && strings.Contains(line, "-s "+from) {
 			return line[at:]
 		}
 	}
@@ -449,7 +451,7 @@ func TestSuspendedJobSaysHowItGoesOn(t *testing.T) {
 		}
 		newest := p.complete(p.id())
 		job.logs(p.chk(p.id(), last(newest)))
-		line := strings.Replace(command(job), "-rate 50", "-rate 100000", 1)
+		line := strings.Replace(command(job, "latest"), "-rate 50", "-rate 100000", 1)
 		if !strings.Contains(line, "-p 2") || strings.Count(line, "-s latest") != 1 {
 			job.fatal("says %q", line)
 		}
@@ -458,6 +460,21 @@ func TestSuspendedJobSaysHowItGoesOn(t *testing.T) {
 		resumed.logs(id)
 		p.mustBeWhole()
 	}
+}
+
+// "latest" would mean the run that has begun since, which has nothing left to do.
+func TestSuspendedJobBesideALaterOneNamesItsOwnCheckpoint(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, 3000)
+	job, id := p.slowly(), p.id()
+	p.args[3] = t.TempDir()
+	p.start().exits(0)
+	job.signal(syscall.SIGINT)
+	job.dies(syscall.SIGINT)
+	chk := p.chk(id, last(p.complete(id)))
+	line := strings.Replace(command(job, "file://"+chk), "-rate 50", "-rate 100000", 1)
+	start(t, "sh", "-c", line).exits(0).logs(chk)
+	p.mustBeWhole()
 }
 
 func TestMostFrequentWordsArePrinted(t *testing.T) {

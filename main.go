@@ -135,7 +135,7 @@ func program(build func(*Job) error, file string) int {
 	var by interruption
 	interrupted := errors.As(context.Cause(ctx), &by)
 	if interrupted && run != nil && run.Status().State == jobmaster.Suspended.String() {
-		fmt.Fprintln(os.Stderr, run.howToGoOn(started(file)+" "+again))
+		fmt.Fprintln(os.Stderr, run.howToGoOn(func(from string) string { return started(file) + again(from) }))
 	}
 	switch {
 	case errors.Is(err, errFinished):
@@ -249,17 +249,17 @@ func indent(err error) string {
 }
 
 // fromCommandLine parses arguments, reads the configuration and builds the job,
-// and reports all mistakes in any of these together. It also returns the arguments
-// with which the job is resumed.
-func (o *options) fromCommandLine(build func(*Job) error, fs *flag.FlagSet, args []string) (job *plan, again string, err error) {
+// and reports all mistakes in any of these together. It also returns a function: the
+// arguments with which the job goes on from somewhere.
+func (o *options) fromCommandLine(build func(*Job) error, fs *flag.FlagSet, args []string) (job *plan, again func(from string) string, err error) {
 	if fs.Parsed() {
-		return nil, "", errors.New("the program has parsed its flags before weir.Main, which then can't add the engine's: declare flags, don't call flag.Parse, and read their values in the function that builds the job")
+		return nil, nil, errors.New("the program has parsed its flags before weir.Main, which then can't add the engine's: declare flags, don't call flag.Parse, and read their values in the function that builds the job")
 	}
 	added, taken := o.register(fs)
 	wrong := parse(fs, args)
 	if errors.Is(wrong, flag.ErrHelp) {
 		help(os.Stdout, fs, added)
-		return nil, "", wrong
+		return nil, nil, wrong
 	}
 	settings := config.Assignments(o.assignments)
 	fs.Visit(func(f *flag.Flag) {
@@ -272,9 +272,9 @@ func (o *options) fromCommandLine(build func(*Job) error, fs *flag.FlagSet, args
 	}
 	job, err = prepare(build, config.File(o.config), settings)
 	if err = errors.Join(taken, wrong, err); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	return job, resuming(fs, args, added[0].names), nil
+	return job, func(from string) string { return startingFrom(fs, args, added[0].names, from) }, nil
 }
 
 // parse parses all flags, also those behind a wrong one, and joins what is wrong.
@@ -366,10 +366,11 @@ func started(file string) string {
 	return "go run " + info.Path
 }
 
-// resuming returns the arguments with the flag for what to start from, whose
-// names are given, set to the latest run. What isn't a flag stays behind them.
-func resuming(fs *flag.FlagSet, args, names []string) string {
-	var line []string
+// startingFrom returns the arguments, each behind a space, with the flag for what to start
+// from, whose names are given, set to that, or left out where it is empty. What isn't a
+// flag stays behind them.
+func startingFrom(fs *flag.FlagSet, args, names []string, from string) string {
+	line := []string{""}
 	for len(args) > fs.NArg() && args[0] != "--" {
 		n := 1
 		name, value, joined := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
@@ -382,9 +383,12 @@ func resuming(fs *flag.FlagSet, args, names []string) string {
 		}
 		args = args[n:]
 	}
-	line = append(append(line, "-"+names[0], Latest), args...)
-	for i, arg := range line {
-		line[i] = quote(arg)
+	if from != "" {
+		line = append(line, "-"+names[0], from)
+	}
+	line = append(line, args...)
+	for i, arg := range line[1:] {
+		line[1+i] = quote(arg)
 	}
 	return strings.Join(line, " ")
 }

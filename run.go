@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -154,8 +155,15 @@ func (p *plan) site(env environment) (h site, err error) {
 // begin enters a new run.
 func (p *plan) begin(env environment, book *run.Book, from string) (*run.Live, error) {
 	r := run.Run{
-		Job: p.name, ID: env.newID(), Started: env.executor.Now(), From: run.Origin{Path: from},
+		Job: p.name, ID: env.newID(), Started: env.executor.Now(),
 		Flat: !config.Get(p.config, config.CreateSubdir),
+	}
+	if from != "" {
+		_, at, err := env.files.Resolve(from)
+		if err != nil {
+			return nil, fmt.Errorf("start from %q: %w", from, err)
+		}
+		r.From.Path = located(from, at) // the run may be resumed in another working directory
 	}
 	if from != "" && config.Get(p.config, config.ClaimMode) == string(Claim) {
 		var err error
@@ -395,11 +403,15 @@ func (env environment) load(uri string) (cp snapshot.Checkpoint, at snapshot.Ori
 		return cp, at, "", err
 	}
 	cp, dir, err = snapshot.Load(files, where)
-	at = snapshot.Origin{Files: files, Dir: dir}
+	return cp, snapshot.Origin{Files: files, Dir: dir}, located(uri, dir), err
+}
+
+// located returns the URI of a path, given one in the same file system.
+func located(uri, path string) string {
 	if scheme, _, ok := strings.Cut(uri, "://"); ok {
-		dir = scheme + "://" + dir
+		return scheme + "://" + path
 	}
-	return cp, at, dir, err
+	return path
 }
 
 // verified reads the checkpoint that a job is started from, and says which URI its
@@ -522,20 +534,28 @@ func (r *Running) err() error {
 	return nil
 }
 
-// howToGoOn says from where a suspended job will go on, and with which command.
-func (r *Running) howToGoOn(command string) string {
+// howToGoOn says from where a suspended job will go on, and with which command: the
+// one that starts it from somewhere, or from the beginning.
+func (r *Running) howToGoOn(command func(from string) string) string {
 	o := r.master.Outcome()
 	switch {
 	case r.site.files == nil && r.site.from != "":
 		return fmt.Sprintf("weir: suspended; there is no checkpoint directory, so the next start is from %s again", r.site.from)
 	case r.site.files == nil:
 		return "weir: suspended; there is no checkpoint directory, so the next start is from the beginning"
-	case o.Latest == 0 && r.site.from != "":
-		return fmt.Sprintf("weir: suspended before a checkpoint of its own; it goes on from %s with\n  %s", r.site.from, command)
-	case o.Latest == 0:
-		return fmt.Sprintf("weir: suspended before its first checkpoint; it begins from the beginning with\n  %s", command)
 	}
-	return fmt.Sprintf("weir: suspended; it goes on from checkpoint %d (%s) with\n  %s", o.Latest, o.Dir, command)
+	if newest, err := r.site.live.Newest(); err == nil && newest.ID != r.site.id {
+		return fmt.Sprintf("weir: suspended; %q now means run %s, which began later; what this one has done goes on as a new job with\n  %s",
+			Latest, newest.ID, command(cmp.Or(o.Dir, r.site.from)))
+	}
+	switch again := command(Latest); {
+	case o.Latest > 0:
+		return fmt.Sprintf("weir: suspended; it goes on from checkpoint %d (%s) with\n  %s", o.Latest, o.Dir, again)
+	case r.site.from != "":
+		return fmt.Sprintf("weir: suspended before a checkpoint of its own; it goes on from %s with\n  %s", r.site.from, again)
+	default:
+		return fmt.Sprintf("weir: suspended before its first checkpoint; it begins from the beginning with\n  %s", again)
+	}
 }
 
 // code is the job for a worker.

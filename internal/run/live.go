@@ -21,6 +21,13 @@ func (l *Live) Run() Run { return l.entry.Run }
 // Dir returns the run's own directory.
 func (l *Live) Dir() string { return l.entry.Dir(l.book.dir) }
 
+// Newest returns the run of the same job that began last: this one, unless another has
+// begun since. It can be asked for after Close, too.
+func (l *Live) Newest() (Run, error) {
+	e, err := l.book.newest(l.entry.Job)
+	return e.Run, err
+}
+
 // End puts the end of the run on record. Nothing that the run could still need
 // is deleted before it returns nil. When it returns an error, what is on record
 // isn't known, and it may be called again.
