@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirstream/weir/connector"
+	"github.com/weirstream/weir/connector/file"
 	"github.com/weirstream/weir/internal/config"
 	"github.com/weirstream/weir/internal/graph"
 	"github.com/weirstream/weir/state"
@@ -203,7 +204,11 @@ func TestMistakesAreRefusedWithTheReason(t *testing.T) {
 		"function":             {func(j *Job) error { Map(ints(j), "m", func(int) func() { return nil }); return nil }, []string{`"m"`, "func"}},
 		"splits":               {func(j *Job) error { From(j, "s", strange{}); return nil }, []string{`from "s"`, "splits", "unseen"}},
 		"committables":         {func(j *Job) error { To(ints(j), "s", strangeSink{}); return nil }, []string{`to "s"`, "committables", "interface"}},
-		"no uid":               {func(j *Job) error { j.Config = strict; Map(ints(j), "", double); return nil }, []string{"map", "api_test.go:", "no uid"}},
+		"settings of ends": {func(j *Job) error {
+			To(From(j, "s", file.Source{Path: "s3://bucket/in", Match: "["}), "t", file.Sink[string]{Dir: "s3://bucket/out"})
+			return nil
+		}, []string{`from "s" at `, `s3://bucket/in": no file system for scheme "s3"; known: file`, `match files with "["`, `to "t" at `, `s3://bucket/out"`, "no Format"}},
+		"no uid": {func(j *Job) error { j.Config = strict; Map(ints(j), "", double); return nil }, []string{"map", "api_test.go:", "no uid"}},
 		"no uid in a chain, without chains": {func(j *Job) error {
 			j.Config = map[string]string{"pipeline.auto-generate-uids": "false", "pipeline.operator-chaining.enabled": "false"}
 			Map(ints(j), "", double)

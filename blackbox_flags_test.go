@@ -73,6 +73,8 @@ func TestMistakesEndTheProgramBeforeItReads(t *testing.T) {
 		{"an argument that is no flag", []string{"src"}, []string{`"src"`}},
 		{"the job's own flag", []string{"-rate", "-1"}, []string{"-rate -1"}},
 		{"no such input", []string{"-input", "/nonexistent"}, []string{"-input", "/nonexistent"}},
+		{"input without a file system", []string{"-input", "s3://x/y"}, []string{`"lines"`, "main.go:", `"s3"`, "known: file"}},
+		{"output without a file system", []string{"-output", "s3://x/y", "-p", "0"}, []string{`"output"`, "main.go:", `"s3"`, "known: file", "(-p)"}},
 		{"all at once", []string{"-nonsense", "value", "-p", "many", "-rate", "fast", "-D", "a.b=c", "-D", "restart-strategy.type=sometimes"},
 			[]string{"-nonsense", `"many"`, `"fast"`, "a.b", "restart-strategy.type", `"sometimes"`}},
 	} {

@@ -21,6 +21,7 @@ func From[T, S any](job *Job, uid string, source connector.Source[T, S], opts ..
 	if err != nil {
 		job.mistake("from", uid, fmt.Errorf("its splits can't be stored: %w", err))
 	}
+	job.check("from", uid, source)
 	what := node{
 		source: enumerate.New(source, splits),
 		spec: operator.Spec{
@@ -47,6 +48,7 @@ func To[T, C any](in Stream[T], uid string, sink connector.Sink[T, C], opts ...O
 	if err != nil {
 		j.mistake("to", uid, fmt.Errorf("its committables can't be stored: %w", err))
 	}
+	j.check("to", uid, sink)
 	what := node{guarantee: sink.Guarantee(), spec: operator.Spec{
 		Open: func(c *operator.Context, _ []any) (operator.Operator, error) {
 			return operator.NewSink(c, sink, committables)

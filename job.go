@@ -240,6 +240,22 @@ func (j *Job) mistake(verb, uid string, err error) {
 	}
 }
 
+// check notes what a source or a sink finds wrong with itself.
+func (j *Job) check(verb, uid string, end any) {
+	c, ok := end.(connector.Checked)
+	if !ok {
+		return
+	}
+	err := c.Check()
+	mistakes := []error{err}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		mistakes = several.Unwrap()
+	}
+	for _, err := range mistakes {
+		j.mistake(verb, uid, err)
+	}
+}
+
 // caller returns the file and line of the user's call.
 func caller() string {
 	var pcs [32]uintptr

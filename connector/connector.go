@@ -77,6 +77,11 @@ type Bounded interface{ Bounded() bool }
 // since the checkpoint is lost.
 type Lossy interface{ Lossy() bool }
 
+// Checked is implemented by sources and sinks that find mistakes in their settings
+// when the job is built. Check opens nothing. Its error, which may join several, is
+// reported with all other mistakes of the job.
+type Checked interface{ Check() error }
+
 // A Guarantee is what a sink promises when the job restarts.
 type Guarantee int
 

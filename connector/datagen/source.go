@@ -51,14 +51,21 @@ const (
 // Bounded implements connector.Bounded.
 func (s Source[T]) Bounded() bool { return s.Count > 0 }
 
+// Check implements connector.Checked.
+func (s Source[T]) Check() error {
+	var wrong []error
+	if s.Make == nil {
+		wrong = append(wrong, errors.New("it has no Make"))
+	}
+	if s.Count < 0 || s.Rate < 0 {
+		wrong = append(wrong, fmt.Errorf("count %d and rate %v can't be negative", s.Count, s.Rate))
+	}
+	return errors.Join(wrong...)
+}
+
 // Enumerate implements connector.Source.
 func (s Source[T]) Enumerate(_ context.Context, e connector.Enumeration[Split]) error {
-	switch {
-	case s.Make == nil:
-		return errors.New("generate records: the source has no Make")
-	case s.Count < 0 || s.Rate < 0:
-		return fmt.Errorf("generate records: count %d and rate %v can't be negative", s.Count, s.Rate)
-	case s.Count == 0:
+	if s.Count == 0 {
 		for i := range int64(strides) {
 			e.Assign(Split{Next: i, End: math.MaxInt64, Step: strides})
 		}

@@ -272,7 +272,7 @@ func TestSourceThatCanNotWorkSaysSo(t *testing.T) {
 		"count -1":               {Make: made, Count: -1},
 		"rate -1 can't be negat": {Make: made, Rate: -1},
 	} {
-		if err := s.Enumerate(context.Background(), &situation{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

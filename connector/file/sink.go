@@ -41,11 +41,17 @@ func AppendLine(dst []byte, line string) []byte {
 	return append(append(dst, line...), '\n')
 }
 
+// Check implements connector.Checked.
+func (s Sink[T]) Check() error {
+	_, _, err := resolve(s.FileSystems, s.Dir)
+	if s.Format == nil {
+		err = errors.Join(err, errors.New("it has no Format"))
+	}
+	return err
+}
+
 // Open implements connector.Sink.
 func (s Sink[T]) Open(_ context.Context, w connector.Writing) (connector.Writer[T, Part], error) {
-	if s.Format == nil {
-		return nil, errors.New("open file sink: it has no Format")
-	}
 	files, dir, err := resolve(s.FileSystems, s.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("open file sink %q: %w", s.Dir, err)

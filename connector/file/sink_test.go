@@ -710,13 +710,16 @@ func TestNamesSayWhatTheyWereMadeFrom(t *testing.T) {
 
 func TestASinkWithoutWhatItNeedsIsRefused(t *testing.T) {
 	for want, s := range map[string]Sink[int]{
-		"no Format":           {Dir: t.TempDir()},
-		`no file system for`:  {Dir: "s3://bucket/out", Format: number},
-		`open file sink "": `: {Format: number},
+		"no Format":          {Dir: t.TempDir()},
+		`no file system for`: {Dir: "s3://bucket/out", Format: number},
+		"it is empty":        {Format: number},
 	} {
-		if _, err := s.Open(t.Context(), &situation{}); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+	if err := (Sink[int]{Dir: "out", Format: number}).Check(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path"
@@ -62,12 +63,19 @@ type Split struct {
 // Bounded implements connector.Bounded.
 func (s Source) Bounded() bool { return true }
 
+// Check implements connector.Checked.
+func (s Source) Check() error {
+	_, wrong := path.Match(s.Match, "")
+	if wrong != nil {
+		wrong = fmt.Errorf("match files with %q: %w", s.Match, wrong)
+	}
+	_, _, err := resolve(s.FileSystems, s.Path)
+	return errors.Join(err, wrong)
+}
+
 // Enumerate implements connector.Source. Files are handed out while the listing
 // goes on. It is saved as the last file that it has passed.
 func (s Source) Enumerate(ctx context.Context, e connector.Enumeration[Split]) error {
-	if _, err := path.Match(s.Match, ""); err != nil {
-		return fmt.Errorf("match files with %q: %w", s.Match, err)
-	}
 	files, root, err := resolve(s.FileSystems, s.Path)
 	if err != nil {
 		return fmt.Errorf("list %q: %w", s.Path, err)

@@ -428,13 +428,25 @@ func TestWhatCanNotBeListedIsAnError(t *testing.T) {
 	for want, s := range map[string]Source{
 		`list "memory:///nowhere"`: {Path: "memory:///nowhere", FileSystems: src.FileSystems},
 		`list "/in/sub"`:           {Path: "memory:///in", FileSystems: filesystem.Set{"memory": broken}},
-		`match files with "["`:     {Path: "memory:///in", Match: "[", FileSystems: src.FileSystems},
 		`no file system for`:       {Path: "s3://bucket/in"},
 	} {
 		var e situation
 		err := s.Enumerate(context.Background(), &e)
 		if err == nil || !strings.Contains(err.Error(), want) || e.done {
 			t.Errorf("got %v, done %v, want %s", err, e.done, want)
+		}
+	}
+}
+
+func TestSettingsAreCheckedTogether(t *testing.T) {
+	src, _ := in(t, map[string]string{"/in/a": "1\n"})
+	if err := src.Check(); err != nil {
+		t.Error(err)
+	}
+	err := Source{Path: "s3://bucket/in", Match: "["}.Check()
+	for _, want := range []string{`no file system for scheme "s3"; known: file`, `match files with "["`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

@@ -34,8 +34,10 @@ func wordCount(job *weir.Job) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
-	if _, err := os.Stat(strings.TrimPrefix(*input, "file://")); *input != "" && err != nil {
-		return fmt.Errorf("-input: %w", err)
+	if path := strings.TrimPrefix(*input, "file://"); path != "" && !strings.Contains(path, "://") {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("-input: %w", err)
+		}
 	}
 	if *rate < 0 {
 		return fmt.Errorf("-rate %d: want 0 or more", *rate)
