@@ -87,17 +87,19 @@ func (s *steered) startsFrom() int {
 // most, and fails unless each is its count and follows the one before.
 func (s *steered) counted(most int) (numbers []int) {
 	s.Helper()
-	files, err := filepath.Glob(s.output + "/part-" + s.id + "-*")
+	l := newLedger(s.output)
+	l.prefix = "part-" + s.id + "-"
+	names, err := l.settled()
 	if err != nil {
 		s.Fatal(err)
 	}
-	for _, file := range files {
+	for _, name := range names {
 		var checkpoint int
-		if _, err := fmt.Sscanf(strings.TrimPrefix(filepath.Base(file), "part-"+s.id), "-%d", &checkpoint); err != nil {
-			s.fatal("file %s: %v", file, err)
+		if _, err := fmt.Sscanf(strings.TrimPrefix(name, l.prefix), "%d", &checkpoint); err != nil {
+			s.fatal("file %s: %v", name, err)
 		}
 		if checkpoint <= most {
-			numbers = append(numbers, s.numbersIn(file)...)
+			numbers = append(numbers, s.numbersIn(filepath.Join(s.output, name))...)
 		}
 	}
 	slices.Sort(numbers)
