@@ -159,8 +159,13 @@ func TestMadeUpRecordsAreExactAtAnyParallelism(t *testing.T) {
 			job.Name, job.From, job.Parallelism = "made up", Latest, parallelism
 			job.Checkpoints = Checkpoints{Interval: 10 * time.Millisecond, Dir: dir}
 			in := datagen.Source[Pair[int64, uint32]]{Make: invent, Count: records, Seed: 7}
-			if !last {
-				in.Rate = records
+			if !last { // it doesn't come to its end before it is stopped
+				in.Make = func(n int64, r *rand.Rand) Pair[int64, uint32] {
+					if n >= int64(life+1)*records/4 {
+						<-ctx.Done()
+					}
+					return invent(n, r)
+				}
 			}
 			To(From(job, "in", in), "out", printed[Pair[int64, uint32]](out))
 			return nil

@@ -339,11 +339,12 @@ func ExampleRunning_Stop() {
 	}
 	defer os.RemoveAll(dir)
 	var count int64
+	rate := 1.0 // records in a second, so that there is time to stop the job
 	first := make(chan struct{})
 	begun := sync.OnceFunc(func() { close(first) })
 	build := func(job *weir.Job) error {
 		numbers := weir.From(job, "numbers", datagen.Source[int64]{
-			Count: 2000, Rate: 10_000, Make: func(n int64, _ *rand.Rand) int64 { return n },
+			Count: 2000, Rate: rate, Make: func(n int64, _ *rand.Rand) int64 { return n },
 		})
 		counts := weir.Count(weir.KeyBy(numbers, func(int64) string { return "all" }), "count")
 		weir.Do(counts, "keep", func(c weir.Pair[string, int64]) error {
@@ -365,6 +366,7 @@ func ExampleRunning_Stop() {
 		fmt.Println(err)
 		return
 	}
+	rate = 0 // the others at once
 	err = weir.Run(ctx, func(job *weir.Job) error {
 		job.From = savepoint
 		return build(job)
