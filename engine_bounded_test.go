@@ -49,6 +49,7 @@ func TestCheckpointsGoOnBehindTheEndOfASource(t *testing.T) {
 	for round := range 3 {
 		ctx, end := context.WithCancel(t.Context())
 		r, _ := launch(t, ctx, build)
+		b.await(t, 1, "out: 104") // the short one's last
 		for _, limit := range []int{20*round + 10, 20*round + 20} {
 			long.let(limit)
 			b.await(t, 1, fmt.Sprintf("out: %d", limit-1))
