@@ -198,6 +198,13 @@ func TestCheckpointsWithoutADirectoryAreWarnedOf(t *testing.T) {
 	start(t, probe(t), "-D", "execution.checkpointing.interval=1h").exits(0).logs("WARN", "memory", "execution.checkpointing.dir")
 }
 
+func TestCheckpointDirectoryThatIsNoneIsNamedWithItsPlace(t *testing.T) {
+	t.Parallel()
+	file := configuration(t, "")
+	start(t, probe(t), "-D", "execution.checkpointing.interval=1h", "-D", "execution.checkpointing.dir="+file).exits(1).
+		logs(`weir: execution.checkpointing.dir = "`+file+`" (-D #2): `, "not a directory")
+}
+
 func TestNothingListensOnTheRestPortYet(t *testing.T) {
 	t.Parallel()
 	if got := degrees(t, "", "-D", "rest.port=8081"); got != 1 {

@@ -204,7 +204,7 @@ func TestLiveJobIsNotResumed(t *testing.T) {
 	p := newPlace(t, 3000)
 	job := p.slowly()
 	before := last(p.complete(p.id()))
-	p.start("-s", "latest").exits(1).logs("alive", p.id())
+	p.start("-s", "latest").exits(1).logs("weir: resume run "+p.id(), "alive")
 	job.until("another checkpoint", func() bool { return last(p.complete(p.id())) > before })
 	job.signal(syscall.SIGTERM)
 	job.dies(syscall.SIGTERM)

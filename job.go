@@ -233,11 +233,15 @@ func (j *Job) add(verb string, n graph.Node, what node, from []origin, opts []Op
 	return at
 }
 
-// mistake notes an error in the job, to be reported with all others.
+// mistake notes an error in the job, to be reported with all others. Views have no uid.
 func (j *Job) mistake(verb, uid string, err error) {
-	if err != nil {
-		j.errs = append(j.errs, fmt.Errorf("%s %q at %s: %w", verb, uid, caller(), err))
+	if err == nil {
+		return
 	}
+	if uid != "" {
+		verb = fmt.Sprintf("%s %q", verb, uid)
+	}
+	j.errs = append(j.errs, fmt.Errorf("%s at %s: %w", verb, caller(), err))
 }
 
 // check notes what a source or a sink finds wrong with itself.

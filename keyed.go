@@ -1,7 +1,6 @@
 package weir
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/weirstream/weir/codec"
@@ -27,7 +26,7 @@ type KeyedStream[K comparable, T any] struct {
 func KeyBy[K comparable, T any](in Stream[T], key func(T) K) KeyedStream[K, T] {
 	c, err := codec.KeyFor[K]()
 	if err != nil {
-		in.job.mistake("key by", "", fmt.Errorf("%T can't be a key: %w", *new(K), err))
+		in.job.mistake("key by", "", err)
 		return KeyedStream[K, T]{Stream: in, key: key}
 	}
 	return KeyedStream[K, T]{through(in, graph.Hash, operator.Hash(key, c)), key, c}

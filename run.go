@@ -172,7 +172,8 @@ func (p *plan) begin(env environment, book *run.Book, from string) (*run.Live, e
 		}
 		env.log.Info("the job owns the snapshot that it starts from, and deletes it as it does its checkpoints", "job", p.name, "dir", r.From.Path)
 	}
-	return book.Begin(r)
+	l, err := book.Begin(r)
+	return l, describe(p, config.CheckpointDir, err)
 }
 
 // claim says what a job is to own. A checkpoint of a run that is alive is that run's.
@@ -241,9 +242,9 @@ func (p *plan) resume(env environment, files filesystem.FileSystem, dir string) 
 	case errors.Is(err, run.ErrFinished):
 		return nil, errors.Join(fmt.Errorf("%w (job %q, id %s)", errFinished, p.name, before.ID), p.tidy(env, files, dir, before))
 	case errors.Is(err, run.ErrStopped):
-		return nil, errors.Join(fmt.Errorf("resume job %q: %w", p.name, err), p.tidy(env, files, dir, before))
+		return nil, errors.Join(err, p.tidy(env, files, dir, before))
 	case err != nil:
-		return nil, fmt.Errorf("resume job %q: %w", p.name, err)
+		return nil, err
 	}
 	env.log.Info("resuming", "job", p.name, "id", before.ID, "end", string(before.End))
 	return live, nil

@@ -72,7 +72,7 @@ func TestMistakesWithSidesAreFoundWhenTheJobIsBuilt(t *testing.T) {
 	})
 	wants(t, err,
 		`side "count" at `, `operator "out" has another side output of that name, whose records aren't of type string`,
-		`side "" at `, "its tag has no name",
+		`side at `, "its tag has no name",
 		`side "untold" at `, "its records can't travel",
 		`side "of map" at `, `operator "map" has no side outputs`,
 		"side_test.go:",

@@ -24,7 +24,7 @@ type compiler struct{ within []reflect.Type }
 // compile makes the program of the type that is found at path.
 func (c *compiler) compile(t reflect.Type, path string) (*program, error) {
 	if slices.Contains(c.within, t) {
-		return nil, refuse(path, "%s holds itself: values have a fixed depth; keep the links as keys or indexes", t)
+		return nil, refuseType(path, t, "holds itself: values have a fixed depth; keep the links as keys or indexes")
 	}
 	c.within = append(c.within, t)
 	defer func() { c.within = c.within[:len(c.within)-1] }()
@@ -72,9 +72,9 @@ func (c *compiler) compileKind(t reflect.Type, path string) (*program, error) {
 		}
 		return single("*"+elem.text, 1, &pointerPart{elem, t.Elem()}), nil
 	case reflect.Interface:
-		return nil, refuse(path, "%s is an interface: whoever reads the bytes could not know what is inside; use a concrete type", t)
+		return nil, refuseType(path, t, "is an interface: whoever reads the bytes could not know what is inside; use a concrete type")
 	}
-	return nil, refuse(path, "%s can't be written down: it means something in this process only", t)
+	return nil, refuseType(path, t, "can't be written down: it means something in this process only")
 }
 
 // single is a program of one part.

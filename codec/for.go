@@ -62,6 +62,14 @@ func refuse(path, reason string, args ...any) error {
 	return fmt.Errorf("%s: "+reason, append([]any{path}, args...)...)
 }
 
+// refuseType says why the type at path rules out a codec.
+func refuseType(path string, t reflect.Type, reason string) error {
+	if path == rootOf(t) {
+		return fmt.Errorf("%v %s", t, reason)
+	}
+	return refuse(path, "%v %s", t, reason)
+}
+
 // flat is the codec of values whose encoding is how they lie in memory.
 type flat[T any] struct{ *program }
 

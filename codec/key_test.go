@@ -130,7 +130,7 @@ func randomText(r *rand.Rand) string {
 // S61: what can't be a key everywhere and for ever is refused when the job is
 // built.
 func TestKeysThatWouldNotMeetAreRefused(t *testing.T) {
-	refusedKey[float64](t, "float64 is no key: NaN doesn't equal itself, and -0 equals 0")
+	refusedKey[float64](t, "^float64 is no key: NaN doesn't equal itself, and -0 equals 0")
 	refusedKey[complex64](t, "complex64 is no key: NaN")
 	refusedKey[any](t, "its values could be of any type")
 	refusedKey[struct{ E error }](t, ".E: error is no key: its values could be of any type")
@@ -140,16 +140,17 @@ func TestKeysThatWouldNotMeetAreRefused(t *testing.T) {
 	refusedKey[[]byte](t, "[]uint8 is no key: its values can't be compared")
 	refusedKey[map[string]int](t, "map[string]int is no key: its values can't be compared")
 	refusedKey[func()](t, "func() is no key: its values can't be compared")
-	refusedKey[time.Time](t, "Time: time.Time is no key: equal times differ by zone and clock")
+	refusedKey[time.Time](t, "^time.Time is no key: equal times differ by zone and clock")
 	refusedKey[struct{ Pair [2]struct{ At time.Time } }](t, ".Pair[].At: time.Time is no key")
-	refusedKey[payment](t, "payment.meta: unexported field: it would be lost when keys travel; export it")
+	refusedKey[payment](t, "^payment.meta: unexported field: it would be lost when keys travel; export it")
 	refusedKey[netip.Addr](t, "unexported field")
 	refusedKey[node](t, "node.Next: []*codec.node is no key")
 }
 
+// refusedKey wants a text in the error, with ^ before it at its beginning.
 func refusedKey[K any](t *testing.T, want string) {
 	t.Helper()
-	if _, err := KeyFor[K](); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := KeyFor[K](); err == nil || !strings.Contains("^"+err.Error(), want) {
 		t.Errorf("key codec for %v: error %v, want %q", reflect.TypeFor[K](), err, want)
 	}
 }

@@ -48,7 +48,7 @@ func compileKey(t reflect.Type, path string) (*keyProgram, error) {
 
 func compileKeyKind(t reflect.Type, path string) (*keyProgram, error) {
 	if t == timeType {
-		return nil, refuse(path, "time.Time is no key: equal times differ by zone and clock; use UnixNano of it")
+		return nil, refuseType(path, t, "is no key: equal times differ by zone and clock; use UnixNano of it")
 	}
 	switch k := t.Kind(); k {
 	case reflect.Bool:
@@ -76,7 +76,7 @@ func compileKeyKind(t reflect.Type, path string) (*keyProgram, error) {
 	case reflect.Struct:
 		return compileKeyStruct(t, path)
 	}
-	return nil, refuse(path, "%s is no key: %s", t, noKey(t.Kind()))
+	return nil, refuseType(path, t, "is no key: "+noKey(t.Kind()))
 }
 
 // singleKey is the program of a kind of fixed size.
