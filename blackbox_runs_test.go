@@ -466,7 +466,10 @@ func TestSuspendedJobSaysHowItGoesOn(t *testing.T) {
 func TestSuspendedJobBesideALaterOneNamesItsOwnCheckpoint(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, 3000)
-	job, id := p.slowly(), p.id()
+	p.killed()
+	old := p.id()
+	job := p.slowly("-D", "execution.savepoint.path="+p.chk(old, last(p.complete(old)))) // the older name of -s
+	id := slices.DeleteFunc(p.ids(), func(id string) bool { return id == old })[0]
 	p.args[3] = t.TempDir()
 	p.start().exits(0)
 	job.signal(syscall.SIGINT)

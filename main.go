@@ -378,7 +378,8 @@ func startingFrom(fs *flag.FlagSet, args, names []string, from string) string {
 			value = args[1]
 			n = 2
 		}
-		if !slices.Contains(names, name) && !(name == "D" && strings.HasPrefix(value, config.RecoveryPath.Key()+"=")) {
+		_, path := config.Given(config.Assignments([]string{value}), config.RecoveryPath)
+		if !slices.Contains(names, name) && !(name == "D" && path) {
 			line = append(line, args[:n]...)
 		}
 		args = args[n:]
