@@ -33,6 +33,7 @@ type world struct {
 	owners  Map[uint16, owner]
 	total   Reducing[float64]
 	common  Aggregating[string, tops, int]
+	many    *Table[uint64, int64]
 }
 
 // tops is an accumulator that Add changes in place: how often each word came.
@@ -59,6 +60,7 @@ func newWorld(t testing.TB, m *memory, i, n int) *world {
 	w.owners = NewMap[uint16, owner](w, "owners")
 	w.total = NewReducing(w, "total", func(a, b float64) float64 { return a + b })
 	w.common = NewAggregating(w, "common", byWord)
+	w.many = NewTable[int64](w, "many")
 	w.ks.Seal()
 	if err := w.ks.Err(); err != nil {
 		t.Fatal(err)
@@ -78,6 +80,7 @@ type model struct {
 	owners  map[uint16]int64
 	total   float64
 	common  map[string]int
+	many    int64
 }
 
 func (m model) clone() model {
@@ -97,7 +100,7 @@ func (w *world) step(r *rand.Rand, keys uint64, models map[uint64]model) {
 	}
 	n := r.Uint32()
 	word := string(rune('a' + n%20))
-	switch r.IntN(23) {
+	switch r.IntN(24) {
 	case 0, 1, 2:
 		m.sum += int64(n)
 		w.sum.Set(w.sum.Get() + int64(n))
@@ -165,8 +168,29 @@ func (w *world) step(r *rand.Rand, keys uint64, models map[uint64]model) {
 	case 22:
 		w.common.Clear()
 		clear(m.common)
+	case 23:
+		w.addToMany(r, keys, models)
+		return
 	}
 	models[k] = m
+}
+
+// addToMany adds to the numbers of some random keys at once.
+func (w *world) addToMany(r *rand.Rand, keys uint64, models map[uint64]model) {
+	var at, hashes [Together]uint64
+	var to [Together]*int64
+	n := 1 + r.IntN(Together)
+	for i := range n {
+		at[i] = r.Uint64N(keys)
+		hashes[i] = w.keys.Hash(&at[i])
+	}
+	w.many.Refs(at[:n], hashes[:n], to[:])
+	for i, k := range at[:n] {
+		m := models[k]
+		m.many += int64(i) + 1
+		*to[i] += int64(i) + 1
+		models[k] = m
+	}
 }
 
 // check compares a key with its model.
@@ -185,6 +209,13 @@ func (w *world) check(t *testing.T, k uint64, m model) {
 	if w.sum.Get() != m.sum || ok != m.account || visits != m.visits || !slices.Equal(a.Log, m.log) ||
 		!slices.Equal(slices.Collect(w.words.All()), m.words) || !slices.Equal(marks, m.marks) || w.total.Get() != m.total {
 		t.Fatalf("key %d: %d %v %v, want %+v", k, w.sum.Get(), a, slices.Collect(w.words.All()), m)
+	}
+	n := int64(0)
+	if v := w.many.find(k, w.keys.Hash(&k)); v != nil {
+		n = *v
+	}
+	if n != m.many {
+		t.Fatalf("key %d: %d among many, want %d", k, n, m.many)
 	}
 	most := 0
 	for _, n := range m.common {
