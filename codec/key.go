@@ -75,9 +75,9 @@ func HashAll[K any](c Key[K], keys []K, hashes []uint64) {
 	}
 }
 
-// Unhash sets keys, which is as long, to those that have these hashes. It reports
-// false, and does nothing, where a hash can be that of several keys, and where it
-// would take longer than to ask a function for the key.
+// Unhash sets keys, which is as long as hashes, to those that have these hashes. It
+// reports false, and does nothing, unless keys are integers of 64 bits, no two of which
+// have one hash, and the processor does it faster than a function gives the key.
 func Unhash[K any](c Key[K], hashes []uint64, keys []K) bool {
 	words, ok := wordsOf(c, keys)
 	if !ok || !wide {

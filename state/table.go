@@ -149,8 +149,9 @@ func (t *Table[K, V]) Refs(keys []K, hashes []uint64, to []*V) (fresh uint64) {
 }
 
 // ready is Refs for the keys for which there is nothing to do but to look into the
-// bucket that their hash names: most of them. Bits of missed name the others. As it
-// calls nothing, all that it uses stays in registers.
+// bucket that their hash names: most of them. Bits of missed name the others. Where
+// keys are compared without a call it calls nothing, so that all it uses stays in
+// registers.
 //
 //go:noinline
 func (t *Table[K, V]) ready(keys []K, hashes []uint64, to []*V) (missed uint64) {

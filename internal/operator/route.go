@@ -51,7 +51,7 @@ type port[T any] struct {
 	times         []int64 // as long as values, or empty
 	hashes        []uint64
 	n             int // records in it; fewer than there is room for
-	dated         int // how many of them have their times, where records have times
+	dated         int // how many of them dealTimes has given their times
 	timed, hashed bool
 	full          int // n at which it is sent
 }
@@ -122,8 +122,8 @@ func (p *ports[T]) deal(b *record.Batch[T], choices []uint32) {
 }
 
 // dealByChoice puts values into the ports that were chosen for them, until one is
-// full. It returns how many it has put. As it calls nothing, all that it uses stays
-// in registers.
+// full. It returns how many it has put. It is a function of its own that calls
+// nothing, so that all it uses stays in registers.
 //
 //go:noinline
 func dealByChoice[T any](open []port[T], choices []uint32, values []T) int {
@@ -161,7 +161,6 @@ func (p *port[T]) all(b *record.Batch[T]) {
 		}
 		from += n
 		p.n += n
-		p.dated = p.n
 		p.makeRoom()
 	}
 }
@@ -324,7 +323,7 @@ func (h *hashing[K, T]) deal(b *record.Batch[T]) {
 // also returns the last port that it has put something into.
 //
 //go:noinline
-func dealByHash[T any](open []port[T], owner []uint32, hashes []uint64, values []T) (n int, last uint32) {
+func dealByHash[T any](open []port[T], owner []uint32, hashes []uint64, values []T) (dealt int, last uint32) {
 	values = values[:len(hashes)]
 	for i, hash := range hashes {
 		last = owner[keygroup.Of(hash, len(owner))]

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -84,8 +85,9 @@ func TestCustomOutOfRangeNamesBothOperators(t *testing.T) {
 	}
 }
 
-// A record's time and its key's hash go where it goes, also where batches with and
-// without times take turns.
+// A record's time and its key's hash go where it goes, whatever the length of the
+// batches, also where some have times and some haven't, and while batches come back.
+// None is longer than was asked for.
 func TestTimesAndHashesStayWithTheirRecords(t *testing.T) {
 	keys, err := codec.KeyFor[int]()
 	if err != nil {
@@ -97,41 +99,70 @@ func TestTimesAndHashesStayWithTheirRecords(t *testing.T) {
 		"broadcast": Broadcast[int](), "custom": Custom(func(v, n int) int { return v / 7 % n }),
 	} {
 		for _, channels := range []int{1, 2, 5} {
-			in := exchange.NewInbox(channels)
-			r := Routing{MaxParallelism: 128, Chain: &Chain{}, BatchSize: 300}
-			for i := range channels {
-				r.Senders = append(r.Senders, in.Sender(i, 4, func() {}))
-			}
-			router := edge.Route(r)
-			receive := router.Receiver().(Receiver[int])
-			timed := func(v int) bool { return v/1000%2 == 1 }
-			for from := 0; from < 9000; from += 1000 {
-				b := batchOf(from, from+1000)
-				if timed(from) {
-					for _, v := range b.Values {
-						b.Times = append(b.Times, int64(v)*3)
+			t.Run(fmt.Sprintf("%s to %d", name, channels), func(t *testing.T) {
+				in := exchange.NewInbox(channels)
+				r := Routing{MaxParallelism: 128, Chain: &Chain{}, BatchSize: 300}
+				for i := range channels {
+					r.Senders = append(r.Senders, in.Sender(i, 4, func() {}))
+				}
+				copies := map[int]int{}
+				take := func() {
+					for _, e, ok := in.Take(); ok; _, e, ok = in.Take() {
+						b := e.Batch.(*record.Batch[int])
+						if b.Len() > 300 {
+							t.Fatalf("a batch of %d", b.Len())
+						}
+						for i, v := range b.Values {
+							copies[v]++
+							k := key(v)
+							if name == "hash" && b.Hashes[i] != keys.Hash(&k) {
+								t.Fatalf("record %d has the hash %x, want %x", v, b.Hashes[i], keys.Hash(&k))
+							}
+							if timed := v%2 == 1; timed != (len(b.Times) == b.Len()) || timed && b.Times[i] != int64(3*v) {
+								t.Fatalf("record %d in a batch of %d with times %v", v, b.Len(), b.Times)
+							}
+						}
 					}
 				}
-				receive(b)
-			}
-			router.Flush()
-			got := 0
-			for _, e, ok := in.Take(); ok; _, e, ok = in.Take() {
-				b := e.Batch.(*record.Batch[int])
-				got += b.Len()
-				for i, v := range b.Values {
-					k := key(v)
-					if timed(v) != (len(b.Times) == b.Len()) || timed(v) && b.Times[i] != int64(v)*3 {
-						t.Fatalf("%s to %d channels: record %d in a batch of %d with times %v", name, channels, v, b.Len(), b.Times)
-					}
-					if name == "hash" && b.Hashes[i] != keys.Hash(&k) {
-						t.Fatalf("%s to %d channels: record %d has the hash %x, want %x", name, channels, v, b.Hashes[i], keys.Hash(&k))
-					}
+				each := 1
+				if name == "broadcast" {
+					each = channels
 				}
-			}
-			if want := 9000; got != want && (name != "broadcast" || got != want*channels) {
-				t.Errorf("%s to %d channels: %d records, want %d", name, channels, got, want)
-			}
+				checkRouted(t, edge.Route(r), take, copies, each)
+			})
 		}
+	}
+}
+
+// checkRouted has a router spread batches, odd records in those with times, while take
+// counts what comes of them: each record as often as each says.
+func checkRouted(t *testing.T, r Router, take func(), copies map[int]int, each int) {
+	t.Helper()
+	lengths := []int{0, 1, 7, 8, 9, 63, 64, 65, 127, 128, 129, 1000}
+	total := 0
+	for n := range 5 * len(lengths) {
+		b := &record.Batch[int]{}
+		for range lengths[n%len(lengths)] {
+			if n%5 < 3 {
+				b.Add(2 * total)
+			} else {
+				b.AddAt(2*total+1, int64(3*(2*total+1)))
+			}
+			total++
+		}
+		r.Receiver().(Receiver[int])(b)
+		if n%2 == 0 {
+			take()
+		}
+	}
+	r.Flush()
+	take()
+	for v, n := range copies {
+		if n != each {
+			t.Errorf("record %d came %d times, want %d", v, n, each)
+		}
+	}
+	if len(copies) != total {
+		t.Errorf("%d records of %d", len(copies), total)
 	}
 }
