@@ -313,7 +313,7 @@ func TestResumedJobKeepsItsIDAndItsDirectory(t *testing.T) {
 		}
 		highest = now
 	}
-	p.start("-s", "latest", "-p", "2").exits(0).logs(id, fmt.Sprintf("chk-%d", highest))
+	p.start("-s", "latest", "-p", "2").exits(0).logs(id, "end=killed", fmt.Sprintf("chk-%d", highest))
 	p.mustBeWhole()
 }
 

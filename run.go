@@ -246,7 +246,7 @@ func (p *plan) resume(env environment, files filesystem.FileSystem, dir string) 
 	case err != nil:
 		return nil, err
 	}
-	env.log.Info("resuming", "job", p.name, "id", before.ID, "end", string(before.End))
+	env.log.Info("resuming", "job", p.name, "id", before.ID, "end", cmp.Or(string(before.End), "killed"))
 	return live, nil
 }
 
