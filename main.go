@@ -40,14 +40,14 @@ func Main(build func(*Job) error) {
 
 // options are the engine's flags.
 type options struct {
-	from        string
-	drop        bool
-	claim       string
-	parallelism int
+	settings    []setting // of the flags that stand for one
 	assignments assignments
 	config      string
 	info, json  bool
 }
+
+// A setting is what a flag sets.
+type setting struct{ key, value, origin string }
 
 // assignments collects repeated -D flags.
 type assignments []string
@@ -61,31 +61,37 @@ type engineFlag struct {
 	value string // what the help calls its value
 	usage string
 	add   func(fs *flag.FlagSet, name, usage string)
-	key   func() (key, value string) // the setting that it stands for; nil if it is none
 }
 
 func (o *options) flags() []engineFlag {
 	return []engineFlag{
 		{[]string{"s", "fromSavepoint"}, "PATH", "start from a checkpoint (its directory or its _metadata file), or, with \"latest\", resume the newest run of this job",
-			func(fs *flag.FlagSet, name, usage string) { fs.StringVar(&o.from, name, "", usage) },
-			func() (string, string) { return config.RecoveryPath.Key(), o.from }},
+			sets(o, config.RecoveryPath, (*flag.FlagSet).Func)},
 		{[]string{"n", "allowNonRestoredState"}, "", "start also if the checkpoint holds state that no operator asks for; that state is dropped",
-			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.drop, name, false, usage) },
-			func() (string, string) { return config.IgnoreUnclaimedState.Key(), fmt.Sprint(o.drop) }},
+			sets(o, config.IgnoreUnclaimedState, (*flag.FlagSet).BoolFunc)},
 		{[]string{"claimMode"}, "MODE", "whether what the job starts from becomes a checkpoint of its own, to be deleted one day: CLAIM, or NO_CLAIM",
-			func(fs *flag.FlagSet, name, usage string) { fs.StringVar(&o.claim, name, "", usage) },
-			func() (string, string) { return config.ClaimMode.Key(), o.claim }},
+			sets(o, config.ClaimMode, (*flag.FlagSet).Func)},
 		{[]string{"p", "parallelism"}, "N", "parallelism of operators that don't set their own",
-			func(fs *flag.FlagSet, name, usage string) { fs.IntVar(&o.parallelism, name, 0, usage) },
-			func() (string, string) { return config.Parallelism.Key(), fmt.Sprint(o.parallelism) }},
+			sets(o, config.Parallelism, (*flag.FlagSet).Func)},
 		{[]string{"D"}, "KEY=VALUE", "set a configuration key, over the file and the job's code; may be repeated",
-			func(fs *flag.FlagSet, name, usage string) { fs.Var(&o.assignments, name, usage) }, nil},
+			func(fs *flag.FlagSet, name, usage string) { fs.Var(&o.assignments, name, usage) }},
 		{[]string{"config"}, "FILE", "configuration file; without it $WEIR_CONF_DIR/config.yaml, if there is one",
-			func(fs *flag.FlagSet, name, usage string) { fs.StringVar(&o.config, name, "", usage) }, nil},
+			func(fs *flag.FlagSet, name, usage string) { fs.StringVar(&o.config, name, "", usage) }},
 		{[]string{"info"}, "", "print the operators of the job and the tasks that they are chained into, and end: nothing is started",
-			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.info, name, false, usage) }, nil},
+			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.info, name, false, usage) }},
 		{[]string{"json", "infoJSON"}, "", "with -info: print JSON",
-			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.json, name, false, usage) }, nil},
+			func(fs *flag.FlagSet, name, usage string) { fs.BoolVar(&o.json, name, false, usage) }},
+	}
+}
+
+// sets returns how to add a flag, with a value or without one, that stands for a
+// setting. Its value is read as that of the setting.
+func sets[T any](o *options, option config.Option[T], add func(fs *flag.FlagSet, name, usage string, set func(string) error)) func(fs *flag.FlagSet, name, usage string) {
+	return func(fs *flag.FlagSet, name, usage string) {
+		add(fs, name, usage, func(value string) error {
+			o.settings = append(o.settings, setting{option.Key(), value, "-" + name})
+			return nil
+		})
 	}
 }
 
@@ -262,11 +268,9 @@ func (o *options) fromCommandLine(build func(*Job) error, fs *flag.FlagSet, args
 		return nil, nil, wrong
 	}
 	settings := config.Assignments(o.assignments)
-	fs.Visit(func(f *flag.Flag) {
-		if set := o.setting(f.Name, added); set.key != "" {
-			settings.Set(set.key, set.value, "-"+f.Name)
-		}
-	})
+	for _, set := range o.settings {
+		settings.Set(set.key, set.value, set.origin)
+	}
 	if o.json && !o.info {
 		wrong = errors.Join(wrong, errors.New("-json says how -info prints: give both"))
 	}
@@ -301,17 +305,6 @@ func parse(fs *flag.FlagSet, args []string) (mistakes error) {
 		}
 		args = rest
 	}
-}
-
-// setting returns the configuration key that one of the engine's flags stands
-// for, and its value.
-func (o *options) setting(name string, added []engineFlag) (set struct{ key, value string }) {
-	for _, f := range added {
-		if slices.Contains(f.names, name) && f.key != nil {
-			set.key, set.value = f.key()
-		}
-	}
-	return set
 }
 
 // help explains the flags, the program's own first.
