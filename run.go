@@ -336,13 +336,14 @@ func (p *plan) start(ctx context.Context, env environment) (*Running, error) {
 	settings := p.settings(env, h, log, func(m control.Command) {
 		env.line(toWorker, m, func() { r.worker.Do(m) })
 	})
-	var forget func() bool // ctx may live longer than the job
+	made := make(chan struct{}) // closed when the job master is there: ctx may have ended before
+	forget := context.AfterFunc(ctx, func() { <-made; r.master.Suspend() })
 	settings.Ended = func(o jobmaster.Outcome) error {
-		forget()
+		forget() // ctx may live longer than the job
 		return h.ended(o)
 	}
 	r.master = jobmaster.New(settings)
-	forget = context.AfterFunc(ctx, r.master.Suspend)
+	close(made)
 	r.master.Start()
 	return r, nil
 }
