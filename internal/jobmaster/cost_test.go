@@ -138,7 +138,8 @@ func inUse() float64 {
 // S145: the last hundred of ten thousand checkpoints, each of a hundred subtasks, cost
 // what the first hundred do: time, allocations, calls of the file system, and memory.
 // The two hundreds are taken in turns, each by a job of its own, and the fastest of each
-// is compared, since other programs use the processors, too.
+// is compared, since other programs use the processors, too. Where these leave neither
+// hundred alone, it is some hundreds.
 func TestCheckpointsCostWhatTheyDidAtFirst(t *testing.T) {
 	all := 10_000
 	if testing.Short() {
@@ -159,19 +160,20 @@ func TestCheckpointsCostWhatTheyDidAtFirst(t *testing.T) {
 	fresh := newRoutine(t, subtasks)
 	fresh.checkpoints(10)
 	var first, last cost
-	for i := range 100 {
-		if i%10 == 0 {
+	more := func(a, b int) bool { return float64(b) > 1.2*float64(a) }
+	taken := 0
+	for ; taken < 100 || taken < 1000 && more(int(first.fastest), int(last.fastest)); taken++ {
+		if taken%10 == 0 {
 			fresh.forget()
 			old.forget()
 		}
 		first, last = fresh.add(first), old.add(last)
 	}
-	t.Logf("first %+v, last %+v, %.0f bytes in use", first, last, begun)
-	more := func(a, b int) bool { return float64(b) > 1.2*float64(a) }
+	t.Logf("the first %d: %+v, the last: %+v, %.0f bytes in use", taken, first, last, begun)
 	if more(int(first.fastest), int(last.fastest)) || more(first.mallocs, last.mallocs) || more(first.calls, last.calls) {
 		t.Errorf("the first ones take %+v, the last ones %+v", first, last)
 	}
-	if got := old.completed(); got != all {
-		t.Errorf("%d checkpoints, want %d", got, all)
+	if got := old.completed(); got != all-100+taken {
+		t.Errorf("%d checkpoints, want %d", got, all-100+taken)
 	}
 }
