@@ -194,15 +194,28 @@ func TestSavepointThatCantBeWritten(t *testing.T) {
 	}
 }
 
+// held has whatever creates a file whose path has a part wait until it is let go.
+func held(part string) (change func(*environment), let func()) {
+	gate := make(chan struct{})
+	return on(&filesystem.Faulty{FileSystem: filesystem.Local{}, Before: func(op, path string) error {
+		if op == "create" && strings.Contains(path, part) {
+			<-gate
+		}
+		return nil
+	}}), func() { close(gate) }
+}
+
 // TestCheckpointOnDemand takes checkpoints long before they are due: they are in the
-// directory that is named, and a job goes on from them.
+// directory that is named, and a job goes on from them. One that nobody waits for any
+// more is taken all the same.
 func TestCheckpointOnDemand(t *testing.T) {
 	t.Parallel()
 	dir, b := t.TempDir(), newBoard()
 	in, out := count(b, "in", far).let(10), newLedger[string](b, "out")
+	fourth, let := held("/chk-4/")
 	r, _ := launch(t, t.Context(), passing(in, out, func(job *Job) {
-		job.Checkpoints.Dir, job.Checkpoints.Interval = dir, time.Hour
-	}))
+		job.Checkpoints.Dir, job.Checkpoints.Interval, job.Checkpoints.Retained = dir, time.Hour, 3
+	}), fourth)
 	b.await(t, 1, "out takes 9 is number 10")
 	var last string
 	for want := uint64(1); want <= 3; want++ {
@@ -217,6 +230,10 @@ func TestCheckpointOnDemand(t *testing.T) {
 	stop()
 	if _, _, err := r.Checkpoint(gone, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody waits: %v", err)
+	}
+	let()
+	if n, _, err := r.Checkpoint(t.Context(), false); n != 5 || err != nil || r.Checkpoints().Completed != 5 {
+		t.Errorf("checkpoint %d is number %d: %v", r.Checkpoints().Completed, n, err)
 	}
 	in.let(20)
 	again := newLedger[string](b, "again")

@@ -182,13 +182,15 @@ func TestStopHasItsPlace(t *testing.T) {
 	wants(t, err, "CANCELED")
 
 	b := newBoard()
-	r, _ = launch(t, t.Context(), passing(count(b, "more", far).let(10), newLedger[string](b, "rest"), nil))
+	savepoint, let := held("/savepoint-")
+	r, _ = launch(t, t.Context(), passing(count(b, "more", far).let(10), newLedger[string](b, "rest"), nil), savepoint)
 	b.await(t, 1, "rest: 9 is number 10")
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	if _, err := r.Stop(gone, Stop{Dir: t.TempDir()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody waits: %v", err)
 	}
+	let()
 	if err := wait(t, r); err != nil {
 		t.Error(err)
 	}
