@@ -216,7 +216,7 @@ func (m *merger) noteWithoutEffect() {
 		case d.use == nothing:
 			meaningless = append(meaningless, fmt.Sprintf("%s (%s)", key, s.origin))
 		case d.use == later && !reflect.DeepEqual(s.value, d.fallback):
-			m.config.note("%v has no effect yet%s", s, d.insteadText())
+			m.config.note("%v has no effect yet", s)
 		}
 	}
 	if len(meaningless) > 0 {

@@ -60,14 +60,6 @@ func (d *declaration) read(s *setting) error {
 	return nil
 }
 
-// insteadText says what holds while a setting has no effect yet.
-func (d *declaration) insteadText() string {
-	if d.otherwise == "" {
-		return ""
-	}
-	return fmt.Sprintf("; %s holds", d.otherwise)
-}
-
 // index finds declarations by their current and older names.
 var index = func() map[string]*declaration {
 	byName := map[string]*declaration{}
