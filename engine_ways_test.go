@@ -1,11 +1,13 @@
 package weir
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // ways are how channels between subtasks may be carried.
@@ -125,5 +127,62 @@ func TestJobOutlivesABrokenConnection(t *testing.T) {
 			t.Fatalf("the first record was read %d times, failures: %v", n, failures)
 		}
 		wants(t, failures[0].Err, "channel from Source: in (", " to count -> Sink: out (", "connection")
+	}
+}
+
+// brittle is a record with an encoding of its own, which panics once.
+type brittle string
+
+var brittleBreaks atomic.Pointer[string] // where: "Marshal" or "Unmarshal"
+
+func (v brittle) MarshalBinary() ([]byte, error) {
+	v.passes("Marshal")
+	return []byte(v), nil
+}
+
+func (v *brittle) UnmarshalBinary(b []byte) error {
+	*v = brittle(b)
+	v.passes("Unmarshal")
+	return nil
+}
+
+func (v brittle) passes(where string) {
+	if at := brittleBreaks.Load(); v == "7" && *at == where && brittleBreaks.CompareAndSwap(at, new("")) {
+		panic("it broke")
+	}
+}
+
+// A panic in an encoding that a record brings along restarts the job, and the stack is
+// known, whichever goroutine it was in.
+func TestPanicInARecordsEncodingRestartsTheJob(t *testing.T) {
+	for _, way := range []string{"encoded", "tcp"} {
+		for _, where := range []string{"Marshal", "Unmarshal"} {
+			brittleBreaks.Store(&where)
+			var got []brittle
+			r, _ := launch(t, t.Context(), func(job *Job) error {
+				job.Restart = Restart{Strategy: "fixed-delay", Attempts: 1, Delay: time.Millisecond}
+				texts := Map(FromSlice(job, "in", upToInt(20), Parallelism(1)), "text", func(n int) brittle { return brittle(fmt.Sprint(n)) })
+				Operate(Rebalance(texts), "out", func(*Out[int]) Handler[brittle] {
+					got = nil
+					return Handler[brittle]{Record: func(v brittle) error { got = append(got, v); return nil }}
+				}, Parallelism(1), StartChain())
+				return nil
+			}, ways[way])
+			if err := wait(t, r); err != nil {
+				t.Fatal(way, where, err)
+			}
+			if len(got) != 20 || *brittleBreaks.Load() != "" {
+				t.Errorf("%s, %s: %q", way, where, got)
+			}
+			failures := r.Failures()
+			if len(failures) == 0 {
+				t.Fatalf("%s, %s: no failure", way, where)
+			}
+			if f := failures[0]; strings.Contains(f.Err.Error(), "connection: unexpected EOF") && way == "tcp" && where == "Unmarshal" {
+				continue // the other end has noticed first
+			} else if !strings.Contains(f.Stack, "brittle") || !strings.Contains(f.Err.Error(), "panic: it broke") {
+				t.Errorf("%s, %s: %v, with the stack %q", way, where, f.Err, f.Stack)
+			}
+		}
 	}
 }

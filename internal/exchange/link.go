@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -31,8 +32,9 @@ import (
 
 // Outgoing makes the writing end of a channel that is full at bound elements.
 // Credit is called when a channel that its writer has found full is half empty,
-// failed when the connection breaks; what is sent from then on goes nowhere.
-func Outgoing(x executor.Executor, conn io.ReadWriteCloser, t record.Type, bound int, credit func(), failed func(error)) Sender {
+// failed when the connection breaks; what is sent from then on goes nowhere. Send panics
+// if an encoding of the user's own does.
+func Outgoing(x executor.Executor, conn io.ReadWriteCloser, t record.Type, bound int, credit func(), failed func(err error, stack string)) Sender {
 	s := &outgoing{end: end{conn: conn, failed: failed}, records: t, bound: uint64(bound), credit: credit}
 	s.wake = x.Loop("send", s.write)
 	x.Go("credits", s.listen)
@@ -42,21 +44,21 @@ func Outgoing(x executor.Executor, conn io.ReadWriteCloser, t record.Type, bound
 // end is what both ends have.
 type end struct {
 	conn   io.ReadWriteCloser
-	failed func(error)
+	failed func(err error, stack string)
 	wake   func() // the loop that writes
 	once   sync.Once
 	broken atomic.Bool
 }
 
-// breaks ends the end.
-func (e *end) breaks(err error) {
+// breaks ends the end. The stack is that of a panic.
+func (e *end) breaks(err error, stack string) {
 	e.once.Do(func() {
 		e.broken.Store(true)
-		e.conn.Close()
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // an end of input comes in a frame
 		}
-		e.failed(fmt.Errorf("connection: %w", err))
+		e.failed(fmt.Errorf("connection: %w", err), stack)
+		e.conn.Close() // last, so that the cause is told before what follows from it
 	})
 }
 
@@ -74,20 +76,26 @@ type outgoing struct {
 }
 
 func (s *outgoing) Send(e Element) (spare any) {
-	s.mu.Lock()
-	s.underWay++
-	if !s.broken.Load() {
-		at := len(s.frames)
-		s.frames = AppendFrame(append(s.frames, 0, 0, 0, 0), s.records, e)
-		binary.LittleEndian.PutUint32(s.frames[at:], uint32(len(s.frames)-at-4))
-	}
-	s.mu.Unlock()
+	s.put(e)
 	s.wake()
 	if e.Kind != Records {
 		return nil
 	}
 	s.records.Reset(e.Batch)
 	return e.Batch
+}
+
+// put adds an element to what is to be written. An encoding of the user's own may
+// panic: then nothing of the element is there.
+func (s *outgoing) put(e Element) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.broken.Load() {
+		at := len(s.frames)
+		s.frames = AppendFrame(append(s.frames, 0, 0, 0, 0), s.records, e)
+		binary.LittleEndian.PutUint32(s.frames[at:], uint32(len(s.frames)-at-4))
+	}
+	s.underWay++
 }
 
 func (s *outgoing) Full() bool {
@@ -115,7 +123,7 @@ func (s *outgoing) write() executor.Progress {
 	s.mu.Unlock()
 	switch {
 	case err != nil:
-		s.breaks(err)
+		s.breaks(err, "")
 		return executor.Closed
 	case len(frames) > 0:
 		return executor.Worked
@@ -132,7 +140,7 @@ func (s *outgoing) listen() {
 			err = fmt.Errorf("%d elements were taken, more than there are", taken)
 		}
 		if err != nil {
-			s.breaks(err)
+			s.breaks(err, "")
 			s.wake()
 			return
 		}
@@ -157,8 +165,8 @@ func (s *outgoing) taken(n uint64) (plausible bool) {
 }
 
 // Incoming brings what comes over conn into a lane of in. Failed is called when
-// the connection breaks, or brings what can't be read.
-func Incoming(x executor.Executor, conn io.ReadWriteCloser, t record.Type, in *Inbox, lane int, failed func(error)) {
+// the connection breaks, or brings what can't be read; with a stack if that panicked.
+func Incoming(x executor.Executor, conn io.ReadWriteCloser, t record.Type, in *Inbox, lane int, failed func(err error, stack string)) {
 	r := &incoming{end: end{conn: conn, failed: failed}, records: t}
 	r.wake = x.Loop("give credit", r.write)
 	r.to = in.counted(lane, func() {
@@ -186,19 +194,26 @@ func (r *incoming) write() executor.Progress {
 		return executor.Idle
 	}
 	if _, err := r.conn.Write(binary.AppendUvarint(nil, n)); err != nil {
-		r.breaks(err)
+		r.breaks(err, "")
 		return executor.Closed
 	}
 	return executor.Worked
 }
 
-// listen passes elements on, until the connection ends.
+// listen passes elements on, until the connection ends, or an encoding of the user's
+// own panics.
 func (r *incoming) listen() {
+	defer func() {
+		if what := recover(); what != nil {
+			r.breaks(fmt.Errorf("panic: %v", what), string(debug.Stack()))
+			r.wake()
+		}
+	}()
 	from, into := bufio.NewReader(r.conn), r.records.New()
 	for {
 		e, err := r.next(from, into)
 		if err != nil {
-			r.breaks(err)
+			r.breaks(err, "")
 			r.wake()
 			return
 		}

@@ -2,13 +2,16 @@ package exchange
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/weirstream/weir/codec"
 	"github.com/weirstream/weir/internal/executor"
 	"github.com/weirstream/weir/record"
 )
@@ -21,16 +24,21 @@ type ends struct {
 	mu             sync.Mutex // guards what is below
 	credits        int
 	broken         []error
+	stacks         string // of panics
 }
 
 func link(t *testing.T, bound int, writer, reader net.Conn) *ends {
+	return linkOf(numbers(t), bound, writer, reader)
+}
+
+func linkOf(typ record.Type, bound int, writer, reader net.Conn) *ends {
 	e := &ends{in: NewInbox(1), writer: writer, reader: reader}
-	failed := func(err error) {
+	failed := func(err error, stack string) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.broken = append(e.broken, err)
+		e.stacks += stack
 	}
-	typ := numbers(t)
 	Incoming(executor.Real{}, reader, typ, e.in, 0, failed)
 	e.Sender = Outgoing(executor.Real{}, writer, typ, bound, func() {
 		e.mu.Lock()
@@ -141,4 +149,60 @@ func TestBrokenLinkIsAnErrorAtBothEnds(t *testing.T) {
 			l.close()
 		})
 	}
+}
+
+// touchy is a record with an encoding of its own, which panics.
+type touchy string
+
+func (v touchy) MarshalBinary() ([]byte, error) {
+	if v == "unwritable" {
+		panic("it can't be written")
+	}
+	return []byte(v), nil
+}
+
+func (v *touchy) UnmarshalBinary(b []byte) error {
+	if *v = touchy(b); *v == "unreadable" {
+		panic("it can't be read")
+	}
+	return nil
+}
+
+// An encoding of the user's own that panics where records are sent is the writer's
+// panic, and leaves the channel as it was; where they are read it breaks the
+// connection, and where it came from is known.
+func TestPanicInAnEncodingEndsNothingElse(t *testing.T) {
+	c, err := codec.For[touchy]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := func(v touchy) Element {
+		return Element{Kind: Records, Batch: &record.Batch[touchy]{Values: []touchy{v}}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		writer, reader := net.Pipe()
+		l := linkOf(record.TypeOf(c), 1, writer, reader)
+		defer l.close()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("Send doesn't panic")
+				}
+			}()
+			l.Send(batch("unwritable"))
+		}()
+		if l.Full() {
+			t.Error("what wasn't sent is under way")
+		}
+		l.Send(batch("good"))
+		synctest.Wait()
+		if _, e, ok := l.in.Take(); !ok || e.Batch.(*record.Batch[touchy]).Values[0] != "good" {
+			t.Errorf("%v, %v arrives", e, ok)
+		}
+		l.Send(batch("unreadable"))
+		synctest.Wait()
+		if len(l.broken) != 2 || !strings.Contains(fmt.Sprint(l.broken), "panic: it can't be read") || !strings.Contains(l.stacks, "UnmarshalBinary") {
+			t.Errorf("%v\n%s", l.broken, l.stacks)
+		}
+	})
 }

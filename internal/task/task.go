@@ -169,8 +169,8 @@ func (s *Subtask) Abort(checkpoint uint64) { s.post(func() { s.abort(checkpoint)
 // after are held back until then.
 func (s *Subtask) Assign(a Assignment) { s.post(func() { s.assign(a) }) }
 
-// Fail ends the subtask because of an error outside of it.
-func (s *Subtask) Fail(err error) { s.post(func() { s.fail(err, "") }) }
+// Fail ends the subtask because of an error outside of it. The stack is that of a panic.
+func (s *Subtask) Fail(err error, stack string) { s.post(func() { s.fail(err, stack) }) }
 
 // Stop ends the subtask: at once, also if a user function is waiting for its
 // context. It reports Stopped when nothing of it runs any more.

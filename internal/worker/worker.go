@@ -313,14 +313,14 @@ func (w *Worker) sender(t *graph.Task, c graph.Channel) exchange.Sender {
 
 // broken makes what is called when a channel breaks at one of its ends: it fails
 // the subtask there, once that is deployed.
-func (w *Worker) broken(c graph.Channel, at graph.Subtask) func(error) {
+func (w *Worker) broken(c graph.Channel, at graph.Subtask) func(err error, stack string) {
 	run := w.run
-	return func(err error) {
+	return func(err error, stack string) {
 		err = fmt.Errorf("channel from %s to %s: %w", w.name(c.From), w.name(c.To), err)
 		run.inboxes[at].Post(func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			run.find(at).Fail(err)
+			run.find(at).Fail(err, stack)
 		})
 	}
 }
