@@ -406,3 +406,37 @@ func TestSavepointHasItsOwnTimeout(t *testing.T) {
 		})
 	}
 }
+
+// A savepoint that was taken is disposed of by its URI, by whoever has that: the job,
+// which has its checkpoints, doesn't notice.
+func TestDisposeOfASavepoint(t *testing.T) {
+	t.Parallel()
+	dir, b := t.TempDir(), newBoard()
+	in := count(b, "in", 20).let(10)
+	r, _ := launch(t, t.Context(), passing(in, newLedger[string](b, "out"), func(job *Job) { job.Checkpoints.Dir = dir }))
+	b.await(t, 1, "out: 9 is number 10")
+	path := must(savepoint(t, r, t.TempDir()))(t)
+	mine := filepath.Join(path, "notes.txt")
+	if err := os.WriteFile(mine, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]string{{mine}, nil} {
+		if left, err := Dispose(t.Context(), "file://"+path); err != nil || !slices.Equal(left, want) {
+			t.Fatalf("left %q, %v; want %q", left, err, want)
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Dispose(t.Context(), filepath.Join(dir, r.ID())); err == nil {
+		t.Error("a job's directory is disposed of")
+	}
+	if _, err := Dispose(t.Context(), "ftp://host"+path); err == nil || !strings.Contains(err.Error(), "file") {
+		t.Errorf("on an unknown file system: %v", err)
+	}
+	in.let(20)
+	if err := wait(t, r); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "out", b.all("out: "), countedUpTo(20))
+}
