@@ -76,12 +76,18 @@ func TestBytesThatAreNotTextStayAsTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, fails := newBoard(), &fault{point: "line"}
-	seen := atomic.Int64{}
+	var opened, seen atomic.Int64
+	input := &filesystem.Faulty{FileSystem: memory, Before: func(op, _ string) error {
+		if op == "open" && opened.Add(1) > 10 { // of about forty splits
+			b.await(t, 1, "checkpoint")
+		}
+		return nil
+	}}
 	r, _ := launch(t, t.Context(), func(job *Job) error {
 		job.Parallelism = 2
 		job.Checkpoints = Checkpoints{Interval: 10 * time.Millisecond, Dir: from}
 		job.Restart = Restart{Strategy: "fixed-delay", Attempts: 1, Delay: time.Millisecond}
-		lines := From(job, "in", file.Source{Path: "memory:///in", FileSystems: filesystem.Set{"memory": memory}, Rate: 10_000, SplitBytes: 100})
+		lines := From(job, "in", file.Source{Path: "memory:///in", FileSystems: filesystem.Set{"memory": input}, SplitBytes: 100})
 		struck := TryMap(lines, "strike", func(line string) (string, error) {
 			if seen.Add(1) > 500 && b.times("checkpoint") > 0 {
 				return line, fails.strike("line")

@@ -21,7 +21,7 @@ func announced(b *board) func(*environment) {
 		env.files = filesystem.Set{"file": &filesystem.Faulty{
 			FileSystem: filesystem.Local{},
 			After: func(op, path string) error {
-				if op == "rename" && strings.Contains(path, "_metadata") {
+				if op == "rename" && strings.Contains(path, "/._metadata.inprogress.") { // that of one that goes is renamed, too
 					b.say("checkpoint")
 				}
 				return nil
