@@ -488,8 +488,11 @@ func TestCommitStopsAtTheFirstErrorAndMayBeRepeated(t *testing.T) {
 		}
 		final := 0
 		for name := range contents(t, m) {
-			if _, ok := parseFinal(name); ok {
+			if p, ok := parseFinal(name); ok {
 				final++
+				if p.checkpoint > uint64(want) {
+					t.Errorf("commit %d: %s comes before those of older checkpoints", i+1, name)
+				}
 			}
 		}
 		if final != want {
