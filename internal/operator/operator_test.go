@@ -111,6 +111,25 @@ func TestBodiesEmitWhatTheirFunctionsSay(t *testing.T) {
 	}
 }
 
+// What a filter leaves out isn't held by the memory of its output.
+func TestFilterForgetsWhatItLeavesOut(t *testing.T) {
+	c := newContext()
+	out := NewOutput[*int](c, nil)
+	op := start(t, c, &Transform[*int, *int]{Body: Filter(func(v *int) bool { return *v%3 == 0 })}, out)
+	for n := range 7 {
+		in := &record.Batch[*int]{}
+		for i := range n {
+			in.Add(&i)
+		}
+		op.Slice(in, 0, n)
+		for _, v := range out.batch.Values[:cap(out.batch.Values)] {
+			if v != nil {
+				t.Errorf("of %d records it holds %d", n, *v)
+			}
+		}
+	}
+}
+
 func TestErrorStopsWhatComesAfterIt(t *testing.T) {
 	c := newContext()
 	var got []int
