@@ -208,6 +208,27 @@ func TestMistakesAreRefusedWithTheReason(t *testing.T) {
 			To(From(j, "s", file.Source{Path: "s3://bucket/in", Match: "["}), "t", file.Sink[string]{Dir: "s3://bucket/out"})
 			return nil
 		}, []string{`from "s" at `, `s3://bucket/in": no file system for scheme "s3"; known: file`, `match files with "["`, `to "t" at `, `s3://bucket/out"`, "no Format"}},
+		"nil": {func(j *Job) error {
+			in := From(j, "from", connector.Source[int, int](nil))
+			Map[int, int](in, "map", nil)
+			TryMap[int, int](in, "try map", nil)
+			Filter(in, "filter", nil)
+			Each[int, int](in, "each", nil)
+			FlatMap[int, int](in, "flat map", nil)
+			Do(PartitionBy(in, nil), "do", nil)
+			Operate[int, int](in, "operate", nil)
+			keyed := KeyBy[int](in, nil)
+			Process[int, int, int](keyed, "process", nil)
+			Reduce(keyed, "reduce", nil)
+			Fold[int, int, int](keyed, "fold", nil)
+			Collect(in, "collect", nil)
+			To(in, "to", connector.Sink[int, int](nil))
+			return nil
+		}, []string{
+			`from "from" at `, "api_test.go:", ": the source is nil", `try map "try map" at`, `filter "filter"`, `each "each"`,
+			`flat map "flat map"`, `do "do"`, "partition by at ", `operate "operate"`, "the constructor is nil", "key by at ",
+			`process "process"`, `reduce "reduce"`, `fold "fold"`, `collect "collect"`, "the slice is nil", `to "to"`, "the sink is nil",
+		}},
 		"no uid": {func(j *Job) error { j.Config = strict; Map(ints(j), "", double); return nil }, []string{"map", "api_test.go:", "no uid"}},
 		"no uid in a chain, without chains": {func(j *Job) error {
 			j.Config = map[string]string{"pipeline.auto-generate-uids": "false", "pipeline.operator-chaining.enabled": "false"}

@@ -2,7 +2,6 @@ package weir
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -20,9 +19,7 @@ import (
 // that may be some thousand records more than have been processed. A job with
 // checkpoints therefore refuses a channel that isn't given the option AcceptLoss.
 func FromChannel[T any](job *Job, uid string, ch <-chan T, opts ...Option) Stream[T] {
-	if ch == nil {
-		job.mistake("from channel", uid, errors.New("the channel is nil"))
-	}
+	job.given("from channel", uid, "channel", ch != nil)
 	single := func(n *graph.Node) {
 		if n.Parallelism > 1 {
 			job.mistake("from channel", uid, fmt.Errorf("it has one subtask, not %d", n.Parallelism))

@@ -21,6 +21,7 @@ func From[T, S any](job *Job, uid string, source connector.Source[T, S], opts ..
 	if err != nil {
 		job.mistake("from", uid, fmt.Errorf("its splits can't be stored: %w", err))
 	}
+	job.given("from", uid, "source", source != nil)
 	job.check("from", uid, source)
 	what := node{
 		source: enumerate.New(source, splits),
@@ -47,6 +48,9 @@ func To[T, C any](in Stream[T], uid string, sink connector.Sink[T, C], opts ...O
 	committables, err := codec.For[C]()
 	if err != nil {
 		j.mistake("to", uid, fmt.Errorf("its committables can't be stored: %w", err))
+	}
+	if !j.given("to", uid, "sink", sink != nil) {
+		return
 	}
 	j.check("to", uid, sink)
 	what := node{guarantee: sink.Guarantee(), spec: operator.Spec{
@@ -115,6 +119,7 @@ func Print[T any](in Stream[T], uid string, opts ...Option) {
 // checkpoint until then. A job that another Run resumes commits anew what was
 // pending, so that records of the last interval can come again in the new slice.
 func Collect[T any](in Stream[T], uid string, into *[]T, opts ...Option) {
+	in.job.given("collect", uid, "slice", into != nil)
 	To(in, uid, &collector[T]{into: into}, opts...)
 }
 

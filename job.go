@@ -244,6 +244,14 @@ func (j *Job) mistake(verb, uid string, err error) {
 	j.errs = append(j.errs, fmt.Errorf("%s at %s: %w", verb, caller(), err))
 }
 
+// given notes a mistake unless what a verb is given is there, and returns whether it is.
+func (j *Job) given(verb, uid, what string, there bool) bool {
+	if !there {
+		j.mistake(verb, uid, fmt.Errorf("the %s is nil", what))
+	}
+	return there
+}
+
 // check notes what a source or a sink finds wrong with itself.
 func (j *Job) check(verb, uid string, end any) {
 	c, ok := end.(connector.Checked)

@@ -24,6 +24,7 @@ type KeyedStream[K comparable, T any] struct {
 // record alone. Types whose equality isn't that of their bytes (floats,
 // time.Time, interfaces, pointers) can't be keys, nor be in them.
 func KeyBy[K comparable, T any](in Stream[T], key func(T) K) KeyedStream[K, T] {
+	in.job.given("key by", "", "function", key != nil)
 	c, err := codec.KeyFor[K]()
 	if err != nil {
 		in.job.mistake("key by", "", err)
@@ -80,6 +81,7 @@ func keyed[K comparable, I, O any](in KeyedStream[K, I], verb, uid string, opts 
 // Process runs a keyed operator. The constructor is called once per subtask; it
 // declares the operator's state and returns its functions.
 func Process[K comparable, I, O any](in KeyedStream[K, I], uid string, construct func(op *Op[K, O]) Handler[I], opts ...Option) Stream[O] {
+	in.job.given("process", uid, "constructor", construct != nil)
 	return withSides(keyed(in, "process", uid, opts, func(op *Op[K, O], t *operator.Transform[I, O]) {
 		h := construct(op)
 		if t.Last, t.Quit = h.End, h.Close; h.Record == nil {
@@ -119,6 +121,7 @@ func Count[K comparable, T any](in KeyedStream[K, T], uid string, opts ...Option
 // Reduce emits, for each record, its key and f of all records that the key has
 // had, from left to right; the first one is taken as it is.
 func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) T, opts ...Option) Stream[Pair[K, T]] {
+	in.job.given("reduce", uid, "function", f != nil)
 	return fold(in, "reduce", uid, opts, func(run folded[K, T], records []T) {
 		n := len(run.values)
 		keys, out, records := run.keys[:n], run.out[:n], records[:n] // so that the loop needs no checks
@@ -136,6 +139,7 @@ func Reduce[K comparable, T any](in KeyedStream[K, T], uid string, f func(T, T) 
 // Fold emits, for each record, its key and what f makes of that key's value and
 // the record. A key's value begins as the zero V.
 func Fold[K comparable, T, V any](in KeyedStream[K, T], uid string, f func(V, T) V, opts ...Option) Stream[Pair[K, V]] {
+	in.job.given("fold", uid, "function", f != nil)
 	return fold(in, "fold", uid, opts, func(run folded[K, V], records []T) {
 		n := len(run.values)
 		keys, out, records := run.keys[:n], run.out[:n], records[:n] // so that the loop needs no checks

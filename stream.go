@@ -47,22 +47,26 @@ func body[I, O any](in Stream[I], verb, uid string, opts []Option, b operator.Bo
 
 // Map emits f of each record.
 func Map[I, O any](in Stream[I], uid string, f func(I) O, opts ...Option) Stream[O] {
+	in.job.given("map", uid, "function", f != nil)
 	return body(in, "map", uid, opts, operator.Map(f))
 }
 
 // TryMap emits f of each record. An error fails the job, which is then restarted
 // as its settings say.
 func TryMap[I, O any](in Stream[I], uid string, f func(I) (O, error), opts ...Option) Stream[O] {
+	in.job.given("try map", uid, "function", f != nil)
 	return body(in, "try map", uid, opts, operator.TryMap(f))
 }
 
 // Filter emits the records for which keep returns true.
 func Filter[T any](in Stream[T], uid string, keep func(T) bool, opts ...Option) Stream[T] {
+	in.job.given("filter", uid, "function", keep != nil)
 	return body(in, "filter", uid, opts, operator.Filter(keep))
 }
 
 // Each calls f with each record; f emits what it likes, until it returns.
 func Each[I, O any](in Stream[I], uid string, f func(record I, emit func(O)) error, opts ...Option) Stream[O] {
+	in.job.given("each", uid, "function", f != nil)
 	return transform(in, "each", uid, opts, func(_ *operator.Context, out *operator.Output[O]) *operator.Transform[I, O] {
 		return &operator.Transform[I, O]{Body: operator.Each(f, out)}
 	})
@@ -70,6 +74,7 @@ func Each[I, O any](in Stream[I], uid string, f func(record I, emit func(O)) err
 
 // FlatMap emits all that f returns for each record.
 func FlatMap[I, O any](in Stream[I], uid string, f func(I) iter.Seq[O], opts ...Option) Stream[O] {
+	in.job.given("flat map", uid, "function", f != nil)
 	return transform(in, "flat map", uid, opts, func(_ *operator.Context, out *operator.Output[O]) *operator.Transform[I, O] {
 		return &operator.Transform[I, O]{Body: operator.FlatMap(f, out)}
 	})
@@ -77,6 +82,7 @@ func FlatMap[I, O any](in Stream[I], uid string, f func(I) iter.Seq[O], opts ...
 
 // Do calls f with each record.
 func Do[T any](in Stream[T], uid string, f func(T) error, opts ...Option) {
+	in.job.given("do", uid, "function", f != nil)
 	body(in, "do", uid, opts, operator.Do(f))
 }
 
@@ -125,6 +131,7 @@ func (o *Out[O]) Lists() *state.Lists { return o.c.Lists() }
 // Operate runs an operator without a key. The constructor is called once per
 // subtask; it declares the operator's state and returns its functions.
 func Operate[I, O any](in Stream[I], uid string, construct func(op *Out[O]) Handler[I], opts ...Option) Stream[O] {
+	in.job.given("operate", uid, "constructor", construct != nil)
 	return withSides(transform(in, "operate", uid, opts, func(c *operator.Context, out *operator.Output[O]) *operator.Transform[I, O] {
 		t := &operator.Transform[I, O]{}
 		h := construct(&Out[O]{out: out, c: c})
@@ -193,5 +200,6 @@ func Replicate[T any](in Stream[T]) Stream[T] {
 // the job. The function is called by all subtasks of the operators that the
 // stream comes from, at the same time.
 func PartitionBy[T any](in Stream[T], choose func(record T, subtasks int) int) Stream[T] {
+	in.job.given("partition by", "", "function", choose != nil)
 	return through(in, graph.Custom, operator.Custom(choose))
 }
