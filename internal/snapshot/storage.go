@@ -391,7 +391,7 @@ func Load(files filesystem.FileSystem, at string) (cp Checkpoint, dir string, er
 	data, err := readFile(files, file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = ErrNoMetadata
+		err = noMetadata(files, at)
 	case err == nil:
 		cp, err = Decode(data)
 	}
@@ -399,6 +399,24 @@ func Load(files filesystem.FileSystem, at string) (cp Checkpoint, dir string, er
 		return Checkpoint{}, "", fmt.Errorf("checkpoint %q: %w", at, err)
 	}
 	return cp, path.Dir(file), nil
+}
+
+// noMetadata is ErrNoMetadata, with what a directory holds that might have been meant.
+func noMetadata(files filesystem.FileSystem, dir string) error {
+	entries, err := files.List(dir)
+	if err != nil {
+		return errors.Join(ErrNoMetadata, err)
+	}
+	var below []string
+	for _, e := range entries {
+		if _, err := files.Stat(path.Join(dir, e.Name, metadataName)); err == nil {
+			below = append(below, e.Name)
+		}
+	}
+	if below == nil {
+		return ErrNoMetadata
+	}
+	return fmt.Errorf("%w; below it there is one in %s", ErrNoMetadata, strings.Join(below, ", "))
 }
 
 func readFile(files filesystem.FileSystem, name string) ([]byte, error) {

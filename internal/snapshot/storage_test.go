@@ -514,6 +514,19 @@ func TestLoadTakesTheDirectoryOrTheFile(t *testing.T) {
 	}
 }
 
+// Who gives a job's directory instead of a checkpoint's is told what there is.
+func TestLoadOfAJobsDirectoryNamesItsCheckpoints(t *testing.T) {
+	d := directory(filesystem.NewMemory())
+	write(t, d, 5)
+	write(t, d, 6)
+	d.Begin(7)
+	writeTask(t, d, 7)
+	_, _, err := Load(d.Files, jobDir)
+	if !errors.Is(err, ErrNoMetadata) || !strings.HasSuffix(err.Error(), "one in chk-5, chk-6") {
+		t.Error(err)
+	}
+}
+
 func TestCleanRemovesWhatDeadProcessesLeft(t *testing.T) {
 	d := directory(filesystem.NewMemory())
 	write(t, d, 5)
