@@ -337,9 +337,15 @@ func dealByHash[T any](open []port[T], owner []uint32, hashes []uint64, values [
 	return len(hashes), last
 }
 
-// Keys calls key with each record.
+// Keys calls key with each record. It does so with four in a row: how far a loop has
+// come is in memory across a call, and waited for behind it.
 func Keys[K, T any](key func(T) K, records []T, keys []K) {
 	keys = keys[:len(records)]
+	for len(records) >= 4 {
+		r, k := (*[4]T)(records), (*[4]K)(keys)
+		k[0], k[1], k[2], k[3] = key(r[0]), key(r[1]), key(r[2]), key(r[3])
+		records, keys = records[4:], keys[4:]
+	}
 	for i := range records {
 		keys[i] = key(records[i])
 	}
