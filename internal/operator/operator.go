@@ -29,7 +29,7 @@ import (
 )
 
 // BatchSize is how many records a full batch holds where nothing else is asked for.
-const BatchSize = 1024
+const BatchSize = 2048
 
 // A Receiver takes a batch and is done with it when it returns.
 type Receiver[T any] func(b *record.Batch[T])

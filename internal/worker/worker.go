@@ -232,10 +232,10 @@ func (w *Worker) begin(n graph.Attempt) {
 // lanes is the number of a subtask's input channels; a source has one for its fetcher.
 func (w *Worker) lanes(id graph.Subtask) int { return max(1, len(w.job.Graph.Inputs(id))) }
 
-// channelBound is how many batches a channel holds before its writer stops: 8, as
+// channelBound is how many batches a channel holds before its writer stops: 4, as
 // two subtasks that wake each other seldom need, and fewer where a subtask has so
 // many channels that memory counts.
-func channelBound(lanes int) int { return min(max(64/lanes, 2), 8) }
+func channelBound(lanes int) int { return min(max(32/lanes, 2), 4) }
 
 func (w *Worker) plan(t *graph.Task, d control.Deploy) task.Plan {
 	run, id := w.run, d.Subtask
