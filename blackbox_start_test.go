@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A program is soon at work: its first record is read within 100 ms, as soon as the
-// machine has the time.
+// A program is soon at work: its first record is read within 100 ms, on a machine
+// that has the time.
 func TestFirstRecordComesSoon(t *testing.T) {
 	probe(t) // built before
 	best := time.Hour
-	for deadline := time.Now().Add(patience); best > 100*time.Millisecond && time.Now().Before(deadline); {
+	for range 10 {
 		began := time.Now()
 		p := start(t, probe(t), "-job", "endless", "-D", "execution.checkpointing.interval=1s", "-D", "execution.checkpointing.dir=file://"+t.TempDir())
 		p.says("first record")

@@ -48,6 +48,12 @@ func TestProgressIsShownOnATerminal(t *testing.T) {
 	p.until("three good lines", func() bool { return len(line.FindAllString(p.log.String(), -1)) >= 3 })
 	p.signal(syscall.SIGTERM)
 	p.dies(syscall.SIGTERM)
+	lines := strings.SplitAfter(p.log.String(), "\n")
+	for _, l := range lines[:len(lines)-1] { // the last one is empty, or cut off by the end
+		if strings.Contains(l, "weir: RUNNING") && !line.MatchString(l) {
+			p.fatal("a line that isn't good: %q", l)
+		}
+	}
 	if strings.Contains(p.out.String(), "RUNNING") {
 		p.fatal("progress is in the output")
 	}

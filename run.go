@@ -158,19 +158,20 @@ func (p *plan) begin(env environment, book *run.Book, from string) (*run.Live, e
 		Job: p.name, ID: env.newID(), Started: env.executor.Now(),
 		Flat: !config.Get(p.config, config.CreateSubdir),
 	}
-	if from != "" {
-		_, at, err := env.files.Resolve(from)
-		if err != nil {
-			return nil, fmt.Errorf("start from %q: %w", from, err)
-		}
-		r.From.Path = located(from, at) // the run may be resumed in another working directory
-	}
-	if from != "" && config.Get(p.config, config.ClaimMode) == string(Claim) {
+	switch {
+	case from == "":
+	case config.Get(p.config, config.ClaimMode) == string(Claim):
 		var err error
 		if r.From, err = env.claim(from); err != nil {
 			return nil, fmt.Errorf("claim what the job starts from: %w", err)
 		}
 		env.log.Info("the job owns the snapshot that it starts from, and deletes it as it does its checkpoints", "job", p.name, "dir", r.From.Path)
+	default:
+		_, at, err := env.files.Resolve(from)
+		if err != nil {
+			return nil, fmt.Errorf("start from %q: %w", from, err)
+		}
+		r.From.Path = located(from, at) // the run may be resumed in another working directory
 	}
 	l, err := book.Begin(r)
 	return l, describe(p, config.CheckpointDir, err)

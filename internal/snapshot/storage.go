@@ -409,6 +409,9 @@ func noMetadata(files filesystem.FileSystem, dir string) error {
 	}
 	var below []string
 	for _, e := range entries {
+		if !e.Dir {
+			continue
+		}
 		if _, err := files.Stat(path.Join(dir, e.Name, metadataName)); err == nil {
 			below = append(below, e.Name)
 		}
